@@ -40,11 +40,7 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
     return fit(pairs, run, **settings)
 
 
-def load(run: str | Path, device: str = "cpu", tuned: bool = False, words: float | None = None
-         ) -> "SentenceEncoder":
-    """Open a run's folder: `load(run).encode(list_of_str)` → float32 (n, 1012) unit vectors.
-
-    500 numbers are learned and 512 count words. words=0: the 500 of the paper.
-    """
+def load(run: str | Path, device: str = "cpu", tuned: bool = False) -> "SentenceEncoder":
+    """Open a run's folder: `load(run).encode(list_of_str)` → float32 (n, 500) unit vectors."""
     from .inference.sentence_encoder import load
-    return load(run, device, tuned, words)
+    return load(run, device, tuned)

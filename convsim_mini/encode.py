@@ -64,9 +64,9 @@ def parse_options(argv):
     parser.add_argument("--json", action="store_true", help="print each hit as a JSON object")
     parser.add_argument("--top", type=positive_int, default=10, help="rows that a search prints")
     parser.add_argument("--tuned", action="store_true", help="with the matrix that `tune` learned")
-    parser.add_argument("--words", type=float, metavar="W", help="the weight of words in common "
-                        "beside meaning: in a search 1 for messages and 0.3 for replies, if it is "
-                        "not given; 0: the learned vectors alone, as the paper has them")
+    parser.add_argument("--words", type=weight, metavar="W", help="the weight that a search gives "
+                        "to words in common, beside meaning; if it is not given, 1 for messages "
+                        "and 0.3 for replies")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
     if options.add and not (options.index and options.file):
@@ -78,6 +78,13 @@ def parse_options(argv):
         raise UserError(f"{options.out}: --out is the file of --file, which it would replace; "
                         "choose another name")
     return options
+
+
+def weight(text):
+    """The type of --words: a float32 from 0 on."""
+    if not 0 <= float(text) <= 1e38:
+        raise ValueError(f"{text} is below 0, or not finite")
+    return float(text)
 
 
 def print_hits(query, hits, column):
@@ -121,7 +128,7 @@ def main(argv=None):
     """The command: a table of cosines, nearest rows, an index of rows, or a file of vectors."""
     options = parse_options(argv)
     claim_process()
-    encoder = load(options.run, options.device, options.tuned, options.words)
+    encoder = load(options.run, options.device, options.tuned)
     reading = Reading(options.columns, options.encoding, encoder.columns, one=True)
     if options.texts:
         rows = rows_of_texts(options.texts)

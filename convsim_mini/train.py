@@ -33,7 +33,6 @@ from .evaluation.nli import classify
 from .fast.devices import device_module
 from .fast.loops import numba_module
 from .fast.threads import claim_process
-from .inference.projection import all_but_the_top
 from .inference.sentence_encoder import load, tell_cut
 from .training.distributed import launched
 from .training.initial import initial_model, initial_parameters
@@ -42,11 +41,10 @@ from .training.monitor import scores_on_dev
 from .training.options import parse, parse_config
 from .training.run import (
     LOG, TRAINING, check_corpus, describe, finished, load_run, newest, read_log, save_run)
-from .training.tasks import Tasks, fitting_batches, fitting_steps
+from .training.tasks import Tasks, fitting_batches, with_steps
 from .training.workers import ALONE
 
 DEV_QUERIES = 5_000
-TOP_FROM = 20_000    # sentences, from which all_but_the_top takes its direction
 IN_USE = "{}: another process trains in it; wait until it ends, or stop it"
 
 
@@ -149,24 +147,15 @@ def run_to_the_end(job, start):
 
 
 def finish(run, corpus):
-    """Save a Run's best weights for good, with the matrix that `encode` applies.
-
-    They are the first ones where no step was better on dev.
-    """
+    """Save a Run's best weights for good: the first ones where no step was better on dev."""
     scores = scores_on_dev(run.config, run.measured)
     if scores[0] > scores[run.step]:
         run = run._replace(model=starting_model(run.config, corpus), step=0)
-    kept = run.model.params
+    model = run.model
     if run.config.half:
-        kept = {name: p.astype(np.float16) for name, p in kept.items()}
-    params = {name: np.asarray(p, np.float32) for name, p in kept.items()}
-    model = run.model._replace(params=params)
-    rng = np.random.Generator(np.random.Philox(run.config.seed))
-    sentences = 2 * corpus.train.pairs
-    drawn = np.sort(rng.choice(sentences, min(TOP_FROM, sentences), replace=False))
-    matrix = all_but_the_top(embed(model, corpus.train.sentences(drawn))).astype(np.float32)
-    save_run(run._replace(model=model._replace(params=kept), state={},
-                          matrices={"all_but_the_top": matrix}))
+        params = {name: p.astype(np.float16) for name, p in model.params.items()}
+        model = model._replace(params=params)
+    save_run(run._replace(model=model, state={}))
     (run.folder / TRAINING).unlink()
 
 
@@ -201,7 +190,7 @@ def prepare(config, vocabulary=None, workers=ALONE):
     tasks = Tasks(corpus.train)
     if config.second_task:
         tasks = Tasks(corpus.train, *open_nli(config, corpus.vocabulary))
-    config = fitting_steps(fitting_batches(config, tasks, workers.size), tasks)
+    config = with_steps(fitting_batches(config, tasks, workers.size), tasks)
     slower = config.model.encoder == "dan" and config.device == "cpu" and config.steps >= 300
     if slower and not workers.rank and not numba_module():
         print(f"Faster: {python_m('pip install numba')}; a step then takes 0.86 of the time\n")

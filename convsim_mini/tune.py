@@ -1,9 +1,6 @@
 """Tune a run for STS: one matrix on top of its embeddings (the paper's §4.3).
 
     python -m convsim_mini.tune RUN --data DIR
-
-The matrix is learned with the half that counts words beside it (ours): so forums are 2 points
-higher than by the learned half alone. The weight of that half stays the run's own.
 """
 
 import numpy as np
@@ -13,43 +10,37 @@ from .common.cli import errors_in_one_line
 from .evaluation import sts
 from .evaluation.command import parser_of
 from .evaluation.metrics import pearson, williams_test
-from .core.counting import count_vectors
 from .core.model import embed
 from .core.layers import l2_normalize_backward, l2_normalize_forward
-from .inference.sentence_encoder import directions_of
-from .training.run import load_run, save_matrix
+from .training.run import load_run, save_tuned
 
 # Of `fit`: on dev as good as what cross-validation on STS train chose (report/README.md).
 STRENGTH, ITERATIONS = 0.3, 4
-NO_WORDS = 0.0, 0.0    # of `similarity_forward`: the paper's −arccos
 FLAT = 1e-9    # cosines this near to ±1 have no slope
 
 
-def similarity_forward(matrix, u1, u2, words=NO_WORDS):
-    """−arccos of the cosine of A u1 and A u2 (Yang et al. 2018, §4.3), perhaps with words (ours).
+def similarity_forward(matrix, u1, u2):
+    """−arccos of the cosine of A u1 and A u2 (Yang et al. 2018, §4.3).
 
-    matrix: (e, e), Aᵀ, because u1 and u2 (n, e) hold rows; words: (n,), the cosines k of the halves
-    that count words, and their weight w → similarity: (n,), −π … 0, cache
+    matrix: (e, e), Aᵀ, because u1 and u2 (n, e) hold rows → similarity: (n,), −π … 0, cache
     """
-    counts, weight = words
     a, a_cache = l2_normalize_forward(u1 @ matrix)                        # (n, e)
     b, b_cache = l2_normalize_forward(u2 @ matrix)                        # (n, e)
-    cosine = ((a * b).sum(axis=1) + weight * counts) / (1 + weight)       # (n,)
-    cosine = np.clip(cosine, -1, 1)
-    return -np.arccos(cosine), (u1, u2, a, b, a_cache, b_cache, cosine, weight)
+    cosine = np.clip((a * b).sum(axis=1), -1, 1)                          # (n,)
+    return -np.arccos(cosine), (u1, u2, a, b, a_cache, b_cache, cosine)
 
 
 def similarity_backward(dsimilarity, cache):
-    """Forward: s = −arccos(c), c = (a · b + w k)/(1 + w), a = normalise(u1 M), b = normalise(u2 M).
+    """Forward: s = −arccos(c), c = a · b, a = normalise(u1 M), b = normalise(u2 M).
 
     ds/dc = 1/√(1 − c²), which has no bound as c nears ±1. At c = ±1 s has no derivative; we use 0.
-    da = dc b/(1 + w), db = dc a/(1 + w); M is used twice, so dM = u1ᵀ d(u1 M) + u2ᵀ d(u2 M).
+    da = dc b, db = dc a; M is used twice, so dM = u1ᵀ d(u1 M) + u2ᵀ d(u2 M).
     dsimilarity: (n,) → dmatrix: (e, e)
     """
-    u1, u2, a, b, a_cache, b_cache, cosine, weight = cache
+    u1, u2, a, b, a_cache, b_cache, cosine = cache
     steep = np.abs(cosine) < 1 - FLAT
     slope = np.where(steep, 1 / np.sqrt(np.where(steep, 1 - cosine * cosine, 1)), 0)
-    dcosine = (dsimilarity * slope / (1 + weight))[:, None]               # (n, 1)
+    dcosine = (dsimilarity * slope)[:, None]                              # (n, 1)
     return (u1.T @ l2_normalize_backward(dcosine * b, a_cache)
             + u2.T @ l2_normalize_backward(dcosine * a, b_cache))
 
@@ -72,13 +63,13 @@ def correlation_backward(dr, cache):
     return dr * (y_unit - r * x_unit) / x_norm
 
 
-def loss_and_gradient(matrix, u1, u2, labels, strength, words=NO_WORDS):
+def loss_and_gradient(matrix, u1, u2, labels, strength):
     """1 − r + strength · ‖M − I‖²/e and its gradient. The strength holds M near the identity.
 
     Pearson's r itself is maximised. The score 5 (1 − arccos(c)/π) of cosines above 0 spans only
     2.5 … 5, so its squared distance from labels 0 … 5 would pull all sentences apart.
     """
-    similarity, similarity_cache = similarity_forward(matrix, u1, u2, words)
+    similarity, similarity_cache = similarity_forward(matrix, u1, u2)
     r, r_cache = correlation_forward(similarity, labels)
     away = matrix - np.eye(len(matrix))
     loss = 1 - r + strength * (away * away).sum() / len(matrix)
@@ -86,15 +77,15 @@ def loss_and_gradient(matrix, u1, u2, labels, strength, words=NO_WORDS):
     return loss, gradient + 2 * strength / len(matrix) * away
 
 
-def fit(u1, u2, labels, strength, iterations, words=NO_WORDS):
+def fit(u1, u2, labels, strength, iterations):
     """The matrix (e, e) after this number of iterations of L-BFGS from the identity.
 
-    u1, u2: (n, e); labels: (n,); words: as for `similarity_forward`
+    u1, u2: (n, e); labels: (n,)
     """
     e = u1.shape[1]
 
     def flat(m):
-        loss, gradient = loss_and_gradient(m.reshape(e, e), u1, u2, labels, strength, words)
+        loss, gradient = loss_and_gradient(m.reshape(e, e), u1, u2, labels, strength)
         return loss, gradient.ravel()
 
     found = minimize(flat, np.eye(e).ravel(), jac=True, method="L-BFGS-B",
@@ -113,20 +104,14 @@ def main(argv=None):
     kept = np.array([pair not in in_dev for pair in zip(train.sentences1, train.sentences2)])
     u1, u2 = (embed(run.model, run.vocabulary.encode(side)).astype(np.float64)[kept]
               for side in (train.sentences1, train.sentences2))
-    directions = directions_of(run.model, run.vocabulary)
-    counts = sts.cosines(lambda texts: count_vectors(directions, run.vocabulary.encode(texts)),
-                         train)[kept]
-    words = counts, run.config.model.word_weight
-    matrix = fit(u1, u2, train.labels[kept], STRENGTH, ITERATIONS, words)
-    run = save_matrix(run, "tuned", matrix)
+    run = save_tuned(run, fit(u1, u2, train.labels[kept], STRENGTH, ITERATIONS))
     after = sts.scores(run, dev)
-    rows = [after[row] for row in ("trained", "trained, tuned", "trained, tuned + words")]
-    plain, tuned, both = (100 * pearson(row, dev.labels) for row in rows)
+    rows = [after[row] for row in ("trained, as cosine", "trained, tuned, as cosine")]
+    plain, tuned = (100 * pearson(row, dev.labels) for row in rows)
     t, p = williams_test(rows[1], rows[0], dev.labels)
     print(f"{kept.sum():,} pairs of STS train were learned.\n"
-          f"dev, the learned half alone: r = {plain:.1f} out of the box, {tuned:.1f} tuned "
-          f"(Williams' t = {t:.2f}, p = {p:.2g})\n"
-          f"dev, as encode --tuned gives it: r = {both:.1f}\n\n"
+          f"dev, cosine: r = {plain:.1f} out of the box, {tuned:.1f} tuned "
+          f"(Williams' t = {t:.2f}, p = {p:.2g})\n\n"
           f"The matrix is in {run.path}: evaluation.sts shows both from now on; encode takes it "
           "with --tuned")
 

@@ -2,8 +2,8 @@
 
     python -m data_scripts.stats DIR
 
-Lengths are in words as the encoder counts them. Coverage is the share of the training text that its
-most frequent words make up.
+Lengths are in pieces of words, as the encoder counts them. Coverage is the share of the training
+text that its most frequent pieces make up.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ from data_scripts.prepare_reddit import table
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
 SIDES = ("input", "response")
 AT_A_TIME = 1 << 20    # pairs whose lengths are counted at a time
-LONGEST = 350          # characters, which a text does not have, so nor words
+LONGEST = 350          # pieces; longer texts, which are rare, count as so long
 
 
 def main(arguments=None):
@@ -51,14 +51,14 @@ def main(arguments=None):
 # ---------------------------------------------------------------- counting
 
 def packed(folder):
-    """The vocabulary of the packed corpus, and each side's histogram of lengths in words."""
+    """The vocabulary of the packed corpus, and each side's histogram of lengths in pieces."""
     corpus = load_corpus([folder / "pairs.jsonl.zst"], TextConfig(), folder / "cache")
-    lengths = np.zeros((2, LONGEST), np.int64)
+    lengths = np.zeros((2, LONGEST + 1), np.int64)
     for split in (corpus.train, corpus.dev, corpus.test):
         for start in range(0, 2 * split.pairs, 2 * AT_A_TIME):
-            some = np.diff(split.offsets[start:start + 2 * AT_A_TIME + 1])
+            some = np.diff(split.offsets[start:start + 2 * AT_A_TIME + 1]).clip(max=LONGEST)
             for side in range(2):
-                lengths[side] += np.bincount(some[side::2], minlength=LONGEST)
+                lengths[side] += np.bincount(some[side::2], minlength=LONGEST + 1)
     return corpus.vocabulary, dict(zip(SIDES, lengths))
 
 
@@ -69,31 +69,31 @@ def percentile(histogram, per_cent):
 
 
 def coverage(vocabulary):
-    """Share of the text that the 1, 2, 3, … most frequent words make up: float64 (words,)."""
-    return np.cumsum(vocabulary.counts) / vocabulary.total
+    """Share of the text that the 1, 2, 3, … most frequent pieces make up: float64 (pieces,)."""
+    return np.cumsum(vocabulary.probabilities()[1:])
 
 
 # ---------------------------------------------------------------- showing
 
 def print_lengths(lengths):
     """Percentiles of both sides' lengths."""
-    print("\nwords, percentile " + "".join(f"{p:6}" for p in PERCENTILES))
+    print("\npieces, percentile" + "".join(f"{p:6}" for p in PERCENTILES))
     for side in SIDES:
         print(f"{side:18}" + "".join(f"{percentile(lengths[side], p):6}" for p in PERCENTILES))
 
 
 def print_coverage(vocabulary):
-    """The coverage of vocabularies of some usual sizes."""
+    """The coverage of some numbers of pieces."""
     shares = coverage(vocabulary)
-    for size in (1_000, 10_000, len(shares)):
+    for size in (100, 1_000, 10_000):
         if size <= len(shares):
-            print(f"the {size:,} most frequent words cover {shares[size - 1]:.1%} of the text")
+            print(f"the {size:,} most frequent pieces cover {shares[size - 1]:.1%} of the text")
 
 
 def draw(path, report, lengths, vocabulary):
     """Draw three panels: what was left out and why, lengths, coverage."""
     figure = Figure(figsize=(14, 4), layout="constrained")
-    reasons, sizes, words = figure.subplots(1, 3)
+    reasons, sizes, pieces = figure.subplots(1, 3)
     counts = {"malformed": report["malformed"], **report["removed"], "kept": report["kept"]}
     reasons.barh(list(counts), [100 * number / report["lines"] for number in counts.values()])
     reasons.invert_yaxis()
@@ -101,12 +101,12 @@ def draw(path, report, lengths, vocabulary):
     for side in SIDES:
         histogram = lengths[side][:percentile(lengths[side], 99) + 1]
         sizes.plot(np.arange(len(histogram)), 100 * histogram / lengths[side].sum(), label=side)
-    sizes.set(xlabel="words", ylabel="% of pairs", title=f"Lengths of {report['pairs']:,} pairs")
+    sizes.set(xlabel="pieces", ylabel="% of pairs", title=f"Lengths of {report['pairs']:,} pairs")
     sizes.legend()
     shares = 100 * coverage(vocabulary)
-    words.semilogx(np.arange(1, len(shares) + 1), shares)
-    words.set(xlabel="most frequent words", ylabel="% of the text", title="Coverage")
-    for axes in (sizes, words):
+    pieces.semilogx(np.arange(1, len(shares) + 1), shares)
+    pieces.set(xlabel="most frequent pieces", ylabel="% of the text", title="Coverage")
+    for axes in (sizes, pieces):
         axes.grid(alpha=0.3)
     replace_file(path, lambda temporary: figure.savefig(temporary, format="png", dpi=120))
 

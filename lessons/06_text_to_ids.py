@@ -1,9 +1,9 @@
 # %% [markdown]
-# # 6 · Text to ids: tokens, a vocabulary, and hashing for the rest
+# # 6 · Text to ids: tokens, pieces of words, and hashing for the pairs
 #
 # **Needs** Python strings, NumPy's fancy indexing.
-# **Gives** `Packed`, the one form in which text travels through this program; how many words a
-# vocabulary needs; how 220,000 word pairs share fewer rows.
+# **Gives** `Packed`, the one form in which text travels through this program; a vocabulary that has
+# pieces for nearly every word; how 230,000 pairs share fewer rows.
 # **Time** 45 minutes.
 #
 # A model sees row numbers of a table. Two texts with the same rows are the same text to it.
@@ -15,12 +15,12 @@ sys.path += [".", "lessons"]
 from lesson import check, claim, expect, plt, seed, show
 
 from collections import Counter
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 
 from convsim_mini.core.packed import Packed, bigram_buckets, words_and_bigrams
-from convsim_mini.core.text import UNKNOWN, Vocabulary, tokenize
+from convsim_mini.core.text import UNKNOWN, Vocabulary, learn_pieces, tokenize
 from convsim_mini.data.pairs import read_rows
 from convsim_mini.data.tables_and_logs import default_corpus
 
@@ -58,7 +58,7 @@ expect(len(counts) / len(by_space), 0.35, 0.65, "share that is left")
 #
 # A few words are frequent and most are rare: "i" comes 36,000 times, and nearly half of all
 # different words come once. A row of the table has 500 numbers, and it learns only from texts with
-# its word. So the most frequent words get rows, and the others have to share.
+# its word. So the most frequent words get rows, and the others are put together from pieces.
 #
 # Even a vocabulary with *every* word of the training text meets new ones. How often? Take any one
 # token out of the training text. It is now unknown exactly if its word occurred just once. So, with
@@ -90,17 +90,40 @@ for name, turns, low, high in (("shuffled", shuffled, 0.85, 1.2), ("in order", i
 # %% [markdown]
 # Too small: the held-out turns have 38% more new tokens than it promises.
 #
-# ## A number for each word
+# ## Pieces of words
 #
-# `Vocabulary` gives id 0 to an empty sentence, 1 to the most frequent word, 2 to the next, and so
-# on. All other words could have a single id, `<unk>`. Then "zebrafish" and "Gdańsk" would be the
-# same word. We hash them into 1,000 buckets instead, by `zlib.crc32`. The same unknown word always
-# gets the same id, and two different ones get different ids 999 times in 1,000.
+# At first each character is a piece; "##" marks one that does not begin a word. Then the two
+# neighbours that stand side by side most often become one piece, everywhere, again and again
+# (byte-pair encoding, Sennrich et al. 2016).
+#
+# **Predict:** which two are merged first in these seven words?
 
 # %%
-vocabulary = Vocabulary.from_counts(counts, 10_000, oov_buckets=1_000)
-for token in ("i", "hello", "zebrafish", "gdańsk"):
-    print(f"{token:10} id {vocabulary.id(token):6}   {vocabulary.token(vocabulary.id(token))}")
+toy = Counter(friend=30, girlfriend=20, boyfriend=20, unkind=15, unfair=15, kindly=10, fairly=10)
+spelled = {word: [word[0], *("##" + letter for letter in word[1:])] for word in toy}
+beside = Counter(pair for word, number in toy.items() for pair in number * [*pairwise(spelled[word])])
+merges = learn_pieces(toy, 60)[len({letter for word in toy for letter in spelled[word]}):]
+(pair, times), = beside.most_common(1)
+print(*pair, f"stand side by side {times} times; merges:", *merges)
+assert merges[0] == "##nd" == pair[0] + pair[1].removeprefix("##")
+
+# %% [markdown]
+# "##n" and "##d". In the end each of the seven is one piece.
+#
+# `Vocabulary` gives id 0 to an empty sentence, 1 to the most frequent piece, 2 to the next, and so
+# on. It splits a word from its start on, and always takes the longest piece that fits. Only a word
+# with a character that is no piece has no id but 0.
+
+# %%
+vocabulary = Vocabulary.of_pieces(counts, 10_000)
+for word in ("hello", "unfriendly", "zebrafish", "gdańsk"):
+    print(f"{word:10}", *map(vocabulary.token, vocabulary.split(word)))
+held_out = [token for turn in shuffled[split:] for token in turn]
+frequent, ids = dict(counts.most_common(10_000)), [*map(vocabulary.split, held_out)]
+expect(np.mean([token not in frequent for token in held_out]), 0.02, 0.04,
+       "share of held-out words that are not among the 10,000 most frequent")
+expect(np.mean([UNKNOWN in pieces for pieces in ids]), 0, 5e-4, "share that pieces cannot spell")
+claim("pieces for each held-out word", np.mean([len(pieces) for pieces in ids]), 1, 1.15)
 
 # %% [markdown]
 # ## Packed: sentences end to end
@@ -145,7 +168,7 @@ def judge_reverse(reverse_each, rng):
 check(1, reverse_each, judge_reverse)
 
 # %% [markdown]
-# ## Word pairs: more of them than rows
+# ## Pairs: more of them than rows
 #
 # A sum of word vectors cannot tell "dog bites man" from "man bites dog". The paper's DAN also gets
 # *bigrams*, pairs of neighbours: "not good" is a row of its own. How many are there?
@@ -160,7 +183,7 @@ keys, occurrences = np.unique(left.astype(np.int64) << 32 | right, return_counts
 left, right = (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)  # distinct
 n = len(keys)
 print(f"{n:,} different bigrams, {np.mean(occurrences == 1):.0%} of them seen once")
-expect(n / len(vocabulary.words), 10, 40, "bigrams for each word")
+expect(n / len(vocabulary.pieces), 10, 40, "bigrams for each piece")
 
 # %% [markdown]
 # A dictionary of them would be large, and awkward on a GPU. So a hash sends each pair to one of m
@@ -172,7 +195,7 @@ expect(n / len(vocabulary.words), 10, 40, "bigrams for each word")
 # **Predict:** with as many rows as pairs, m = n, does nearly nobody share, a third, or most?
 #
 # A bad hash does worse. For comparison we take the sum of the two ids. It cannot tell "you are"
-# from "are you", and it reaches at most twice as many rows as there are words.
+# from "are you", and it reaches at most twice as many rows as there are pieces.
 
 # %%
 def share_that_share(bucket, m):
@@ -215,8 +238,8 @@ expect(own[occurrences == 1].mean(), 0.3, 0.7, "bigrams seen once")
 # %% [markdown]
 # ## All rows of a sentence
 #
-# A DAN's table has the word rows first, the bigram rows behind them. `words_and_bigrams` turns n
-# words into 2n − 1 rows, word, bigram, word, …, and makes no bigram across the end of a sentence.
+# A DAN's table has the pieces' rows first, the bigrams' behind them. `words_and_bigrams` turns n ids
+# into 2n − 1 rows, piece, bigram, piece, …, and makes no bigram across the end of a sentence.
 
 # %%
 rows = words_and_bigrams(packed, words=vocabulary.size, buckets=m)
@@ -228,11 +251,11 @@ assert rows.lengths.tolist() == [2 * length - 1 for length in packed.lengths]
 # %% [markdown]
 # ## Where this lives
 #
-# - `core/text.py`: `normalize`, `tokenize`, `Vocabulary`. `core/packed.py`: `Packed`,
+# - `core/text.py`: `normalize`, `tokenize`, `learn_pieces`, `Vocabulary`. `core/packed.py`: `Packed`,
 #   `words_and_bigrams`, `bigram_buckets`. Read them in that order.
 # - `minimal.py`: `rows_of` is `words_and_bigrams`, for lists of ids.
 # - The paper, §2.3.1: the DAN averages embeddings of words and bigrams. It does not say how bigrams
-#   get their rows; hashing, and the buckets for unknown words, are ours.
+#   get their rows; hashing, and pieces of words, are ours.
 
 # %% [markdown]
 # ## Claims
@@ -243,13 +266,14 @@ assert rows.lengths.tolist() == [2 * length - 1 for length in packed.lengths]
 # | --- | --- | --- | --- |
 # | new tokens, met / promised, turns shuffled | 1.03 ± 0.01 | 1.02 to 1.06 | below 0.85, above 1.2 |
 # | new tokens, met / promised, turns in order | 1.38 ± 0 | 1.38 to 1.38 | below 1.2, above 2 |
-# | m = n: share of the bigrams that share a row; 1 − 1/e is 0.632 | 0.631 ± 0.001 | 0.63 to 0.632 | below 0.6, above 0.66 |
-# | own share of its bucket's occurrences, bigrams seen a hundred times | 0.983 ± 0.001 | 0.982 to 0.984 | below 0.9, above 1 |
+# | pieces for each held-out word | 1.06 ± 0.0007 | 1.06 to 1.06 | below 1, above 1.15 |
+# | m = n: share of the bigrams that share a row; 1 − 1/e is 0.632 | 0.63 ± 0.0008 | 0.629 to 0.631 | below 0.6, above 0.66 |
+# | own share of its bucket's occurrences, bigrams seen a hundred times | 0.982 ± 0.0008 | 0.981 to 0.983 | below 0.9, above 1 |
 
 # %% [markdown]
 # ## What you know now
 #
-# - N₁/N is the share of new words that you will meet, if the next texts are drawn like these.
+# - N₁/N is the share of words that will be new, in texts drawn like these; pieces spell those, too.
 # - Sentences laid end to end need no padding; offsets say where each begins.
 # - A good hash collides as rarely as chance, and a frequent bigram hardly notices.
 #

@@ -23,7 +23,6 @@ from tqdm import tqdm
 from convsim_mini.config import ModelConfig
 from convsim_mini.core.model import encoder_forward, loss_and_gradients, response_forward
 from convsim_mini.core.optim import Adaptive
-from convsim_mini.core.packed import drop_words
 from convsim_mini.core.pairs import batch_order
 from convsim_mini.core.ranking import draw_candidates, precision
 from convsim_mini.core.schedule import rates
@@ -39,11 +38,11 @@ rng = np.random.default_rng(seed(14))
 #
 # `chitchat-dataset` holds chats of real people, two at a time. A pair is a turn and the answer to
 # it. `some_chat` (`small_encoder.py`, beside this lesson) takes the first pairs, chooses the split
-# by a hash of the *input*, and counts words on train alone.
+# by a hash of the *input*, and learns the pieces of words on train alone.
 
 # %%
-WORDS = 8_000
-corpus = some_chat(40_000, WORDS)
+PIECES = 8_000
+corpus = some_chat(40_000, PIECES)
 train, dev = corpus.train, corpus.dev
 expect(np.isin(dev.keys[:, 0], train.keys[:, 0]).sum(), 0, 0, "inputs of dev that train has seen")
 
@@ -52,12 +51,12 @@ expect(np.isin(dev.keys[:, 0], train.keys[:, 0]).sum(), 0, 0, "inputs of dev tha
 #
 # Two losses are known beforehand. At the start all K replies look about equally good, which has the
 # loss ln K. Random scores of variance σ² are above it, by σ²/2 (lesson 5). The lowest loss of
-# unit vectors at the scale s is ln(1 + (K − 1) e^(−s K/(K − 1))) (lesson 9), nearly 0 at s = 20.
+# unit vectors at the scale s is ln(1 + (K − 1) e^(−s K/(K − 1))) (lesson 9), nearly 0 at s = 15.
 #
 # The model is the `chat` preset at a third of its width. All runs use `step_once`, the three lines.
 
 # %%
-config = small_config(WORDS)
+config = small_config(PIECES)
 optim, scale = config.optim, config.model.scale
 
 
@@ -88,14 +87,14 @@ model, optimizer = fresh()
 
 # %%
 one_batch = train.batch(rng.choice(train.pairs, 32, replace=False))
-losses = [step_once(model, optimizer, one_batch, 1e-3, 0.06) for _ in range(100)]
+losses = [step_once(model, optimizer, one_batch, optim.rate, optim.table_rate) for _ in range(100)]
 print("loss at steps 1, 2, 5, 100:", *(f"{losses[k - 1]:.4f}" for k in (1, 2, 5, 100)))
 expect(losses[0] - np.log(32), -1, 2, "loss at the start less ln 32")
 expect(losses[-1], 0, 0.05, "one batch, learned by heart")
 expect(np.argmax(np.array(losses) < 0.1), 1, 3, "steps until 0.1")
 
 # %% [markdown]
-# One or two steps are enough: each of the 32 pairs has words of its own, and every row that the
+# Two or three steps are enough: each of the 32 pairs has words of its own, and every row that the
 # batch touches moves.
 #
 # ### Exercise 1: what this test cannot see
@@ -124,7 +123,7 @@ def judge_broken_batch(broken_batch, rng):
     assert still <= 3, (
         f"{still} of the 32 inputs still stand beside their own reply: it could learn from them")
     model, optimizer = fresh()
-    losses = [step_once(model, optimizer, broken_batch(train, which), 1e-3, 0.06)
+    losses = [step_once(model, optimizer, broken_batch(train, which), optim.rate, optim.table_rate)
               for _ in range(100)]
     assert losses[-1] < 0.1, (f"the one-batch test notices: its loss is {losses[-1]:.2f} after 100 "
                               "steps; what must be the same in every step for a batch "
@@ -164,19 +163,20 @@ def update_ratio(before, after):
 
 model, optimizer = fresh()
 batch = train.batch(np.arange(256))
-step_once(model, optimizer, batch, 1e-3, 0.06)
+step_once(model, optimizer, batch, optim.rate, optim.table_rate)
 matrix = update_ratio(untrained.params[MATRIX], model.params[MATRIX])
 words = touched_words(batch)
 rows = untrained.params[TABLE][words]
 table = update_ratio(rows, model.params[TABLE][words])
 print(f"matrix {matrix:.4f}, table {table:.4f}")
-expect(matrix / (1e-3 * np.sqrt(300 / 2)), 0.9, 1.04, "matrix / (rate √((d + e)/2))")
-expect(table / (0.06 / np.sqrt(np.mean(rows**2))), 0.9, 1.01, "table / (table_rate / its rms)")
+expect(matrix / (optim.rate * np.sqrt(300 / 2)), 0.9, 1.04, "matrix / (rate √((d + e)/2))")
+expect(table * np.sqrt(np.mean(rows**2)) / optim.table_rate, 0.9, 1.01,
+       "table / (table_rate / its rms)")
 
 # %% [markdown]
-# One per cent for the encoder's matrix, and eight for the table. That is ten to eighty times what
-# we called healthy. Adam's first steps are also the noisiest (lesson 17). Both are reasons for the
-# **warm-up**: `rates` makes the rate grow over 50 steps. Adagrad slows down by itself.
+# One per cent for the encoder's matrix, and 28 for the table: far more than what we called healthy.
+# Adam's first steps are also the noisiest (lesson 17). Both are reasons for the **warm-up**: `rates`
+# makes the rate grow over a tenth of all steps. Adagrad slows down by itself: to 2% in 80 steps.
 #
 # ### Exercise 2: the ratio of a table
 #
@@ -226,7 +226,7 @@ check(2, table_ratio, judge_table_ratio)
 # - **ratio**: of the table's update. At zero nothing is learned, whatever the gradients are.
 #
 # **Predict**, before you look: a run whose replies are shuffled (each input gets somebody else's
-# reply, drawn anew in every step). Its loss starts near 9, far above ln 256 = 5.55. Where will it
+# reply, drawn anew in every step). Its loss starts near 8, far above ln 256 = 5.55. Where will it
 # go: stay, fall to 5.55, or fall below?
 
 # %%
@@ -293,15 +293,15 @@ show(figure, "18_patients")
 #
 # | loss | spread | gap | ratio | then |
 # | --- | --- | --- | --- | --- |
-# | falls to ln K, stays | shrinks | ≈ 0.3 | healthy | the pairs are no pairs: read ten of them as *text* |
+# | falls to ln K, stays | shrinks | ≈ 0.4 | healthy | the pairs are no pairs: read ten of them as *text* |
 # | only noise | as at the start | as at the start | 0 | nothing is updated: the rate, or it updates a copy |
-# | erratic, near ln K or far above | any | any | > 0.1 | the rate: divide by ten until it is quiet |
+# | leaps up, then near ln K | any | any | 2 to 4 times as large | the rate: divide by ten until it is quiet |
 # | rises | grows | negative | healthy | a sign; `directional_error` says so in two evaluations |
 # | a little below ln K, flat | ≤ 1 | 2, as if healthy | healthy | the scores cannot grow: the scale (lesson 9) |
-# | ln K to two digits | ≈ 0 | ≈ 0 | any | all sentences have the same vector. Check the ids first, then each layer |
+# | ln K to two digits | small | small | any | all sentences have nearly one vector. Check the ids first, then each layer |
 #
 # The healthy run starts *above* ln K. This encoder begins as a weighted bag of words. So its scores
-# differ from the first step on, at a scale of 20, and some are wrong. Training first makes the
+# differ from the first step on, at a scale of 15, and some are wrong. Training first makes the
 # wrong scores smaller, and then the true ones larger.
 
 # %%
@@ -309,19 +309,20 @@ above = {name: np.mean(losses[-10:]) - ln_K for name, (losses, *_) in patients.i
 expect(above["healthy"], -2, -0.1, "healthy: below ln K")
 expect(above["replies shuffled"], -0.05, 0.8, "shuffled: near ln K")
 claim("healthy: the gap in spreads", patients["healthy"][2], low=1.5)
-claim("replies shuffled: the gap", abs(patients["replies shuffled"][2]), high=0.5)
-expect(patients["no scale (s = 1)"][2], 1.6, 3, "no scale: the gap, as if healthy")
+claim("replies shuffled: the gap", abs(patients["replies shuffled"][2]), high=1)
+expect(patients["no scale (s = 1)"][2], 1.4, 3, "no scale: the gap, as if healthy")
 expect(above["no scale (s = 1)"], -0.4, 0, "no scale: the loss is stuck a little below ln K")
-expect(patients["rate × 100"][3], 0.1, 1, "rate × 100: the ratio shows it")
+expect(patients["rate × 100"][3] / patients["healthy"][3], 1.5, 10,
+       "rate × 100: the ratio, over the healthy one")
 expect(patients["gradient's sign"][2], -40, -0.05, "sign: the true reply is below the others")
 expect(abs(above["every word unknown"]), 0, 0.02, "every word unknown: ln K, to two digits")
 
 # %% [markdown]
 # ## The run
 #
-# Now a run without faults: word dropout 0.4, the rates rise for 50 steps and fall to zero at the
-# end. We take the loss on train, the loss on dev *with as many pairs*, and P@N: how often is the
-# true reply among the N best of 100? Guessing gives N per cent.
+# Now a run without faults: each pair comes once; the rates rise for 14 of 144 steps and fall to zero
+# at the end. We take the loss on train, the loss on dev *with as many pairs*, and P@N: how often is
+# the true reply among the N best of 100? Guessing gives N per cent.
 #
 # **Predict:** the untrained model and TF-IDF first. Above 1% at P@1, or not? Why?
 
@@ -342,12 +343,9 @@ model, optimizer = fresh()
 losses, measured = [], [(0, *measure(model))]
 order = batch_order(train.pairs, optim.batch_size, config.seed)
 for step, which in zip(tqdm(range(config.steps), disable=None), order):
-    batch = train.batch(which)
-    draw = np.random.default_rng([config.seed, step])
-    batch = batch._replace(sentences=drop_words(batch.sentences, optim.word_dropout, draw))
     rate = rates(optim, step, config.steps, len(which))
-    losses.append(step_once(model, optimizer, batch, *rate))
-    if (step + 1) % 60 == 0:
+    losses.append(step_once(model, optimizer, train.batch(which), *rate))
+    if (step + 1) % 18 == 0:
         measured.append((step + 1, *measure(model)))
 
 inputs, responses = dev.sentences(2 * pairs), dev.sentences(2 * pairs + 1)
@@ -361,11 +359,11 @@ for name, values in (("untrained", start), ("TF-IDF", words), ("trained", end)):
 # %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5))
 steps, smooth = [step for step, *_ in measured], np.convolve(losses, np.ones(20) / 20, "valid")
-left.plot(np.arange(10, 10 + len(smooth)), smooth, label="train, words dropped (mean of 20 steps)")
-left.plot(steps, [loss for *_, loss in measured], "o-", color="C3", label="dev, all words")
+left.plot(np.arange(10, 10 + len(smooth)), smooth, label="train (mean of 20 steps)")
+left.plot(steps, [loss for *_, loss in measured], "o-", color="C3", label="dev")
 left.axhline(ln_K, color="k", linestyle=":", label="ln 256: all replies look alike")
-left.set(xlabel="step (256 pairs each)", ylabel="loss (nats)", ylim=(4.2, 8),
-         title="The loss crosses ln K at the end of the warm-up")
+left.set(xlabel="step (256 pairs each)", ylabel="loss (nats)", ylim=(4.2, 6.5),
+         title="The loss crosses ln K in the warm-up")
 for k, n in enumerate((1, 10)):
     right.plot(steps, [values[k] for _, values, _ in measured], "o-", color=f"C{k}", label=f"P@{n}")
     right.axhline(n, color=f"C{k}", linestyle=":", label=f"guessing: {n} per cent")
@@ -377,9 +375,10 @@ show(figure, "18_train_it")
 
 # %% [markdown]
 # Far above: a message and its answer share words more often than two strangers do. Compare with
-# *that*. At P@1 the trained model is only level with TF-IDF: where a rare word is shared, TF-IDF is
-# hard to beat. Where none is shared, TF-IDF has no evidence: at P@10 the model is far ahead. (Its
-# loss on dev is *below* that on train, because words are dropped in training only.)
+# *that*. At P@1 the trained model is only a little above TF-IDF: where a rare word is shared, TF-IDF
+# is hard to beat. Where none is shared, TF-IDF has no evidence: at P@10 the model is far ahead. (Let
+# each pair come again, by `steps=288`: the loss on train falls to 2 at once, for these pairs are
+# known by heart. That on dev rises.)
 #
 # How sure are these figures? A P@1 of p from n queries has a standard error of √(p(1 − p)/n): one
 # point with 1,500 queries and p = 0.2. A comparison query by query tells more (lesson 21). Where
@@ -392,10 +391,10 @@ for name, ranks in (("TF-IDF", lexical), ("untrained", before)):
     points = 100 * ((trained == 1).astype(float) - (ranks == 1))    # query by query
     error = points.std() / np.sqrt(len(points))
     print(f"P@1 over {name}: {points.mean():.1f} points, standard error {error:.1f}")
-claim("P@1 over TF-IDF, points", end[0] - words[0], -2, 3.5)
+claim("P@1 over TF-IDF, points", end[0] - words[0], -1, 6)
 claim("P@10 over TF-IDF, points", end[1] - words[1], low=5)
 expect(end[1] - start[1], 5, 40, "points of P@10 that training adds; four standard errors are 5")
-expect(measured[-1][2], 3, ln_K - 0.3, "loss on dev: below ln 256")
+expect(measured[-1][2], 3, ln_K - 0.5, "loss on dev: below ln 256")
 
 # %% [markdown]
 # ## Where this lives
@@ -404,7 +403,7 @@ expect(measured[-1][2], 3, ln_K - 0.3, "loss on dev: below ln 256")
 # - `core/ranking.py`: `draw_candidates`, `true_ranks`; ties count against the model, or all
 #   sentences alike would score 100%.
 # - The paper, §3.1: SGD, rate 0.01, batches of 128, 40 million steps; §4.1: 56.1% P@1 for the DAN.
-#   Ours, with all of the corpus, full width and 85 seconds: 29.6 (`report/README.md`).
+#   Ours, with all of the corpus and full width: `report/README.md`.
 # - `loss_and_gradients` and `main` of `minimal.py` are `step_once` and this run.
 
 # %% [markdown]
@@ -414,17 +413,17 @@ expect(measured[-1][2], 3, ln_K - 0.3, "loss on dev: below ln 256")
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | healthy: the gap in spreads | 2.15 ± 0.1 | 1.91 to 2.26 | below 1.5 |
-# | replies shuffled: the gap | 0.221 ± 0.07 | 0.103 to 0.279 | above 0.5 |
-# | P@1 over TF-IDF, points | 0.693 ± 0.3 | 0.4 to 1.2 | below -2, above 3.5 |
-# | P@10 over TF-IDF, points | 12.8 ± 0.6 | 11.9 to 13.3 | below 5 |
+# | healthy: the gap in spreads | 2.67 ± 0.1 | 2.54 to 2.78 | below 1.5 |
+# | replies shuffled: the gap | 0.386 ± 0.09 | 0.255 to 0.464 | above 1 |
+# | P@1 over TF-IDF, points | 1.48 ± 0.6 | 0.667 to 2.13 | below -2, above 6 |
+# | P@10 over TF-IDF, points | 14.8 ± 0.6 | 14 to 15.7 | below 5 |
 
 # %% [markdown]
 # ## What you know now
 #
 # - Before a long run: the loss at the start, one batch by heart, the size of an update.
 # - Where a loss is stuck, spread, gap and ratio say why.
-# - Name the baseline beside every score: 13 points of P@10 over TF-IDF; P@1 within its error.
+# - Name the baseline beside every score: over TF-IDF 15 points of P@10, but 1 to 4 of P@1.
 #
 # Next: lesson 19 asks what the loss makes of the scores.
 #

@@ -175,7 +175,7 @@ claim("share of I that K = 512 shows", shares[512], 0.95, 1.05)
 # Batches of 2 show 26% of I, those of 9 show 69%, those of 512 show 99%. So ln K ≥ I is necessary
 # and not sufficient.
 #
-# On the default corpus 500 steps of 1,024 pairs bring P@1 on dev to 28.9, and batches of 128 with
+# On the default corpus 500 steps of 1,024 pairs brought P@1 on dev to 28.9, and batches of 128 with
 # as many *pairs* to 28.7 (`config.py`, `batch_size`). Losses at different K cannot be compared, nor
 # can P@1. That is why evaluation always takes 100 candidates.
 #

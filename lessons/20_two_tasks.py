@@ -226,7 +226,7 @@ inputs = [draw_fact(rng) for _ in range(16_000)]
 replies = [reply(fact.activity, rng) for fact in inputs]
 texts = [*(fact.tokens for fact in inputs), *replies,
          *(fact.tokens for pair in pairs for fact in pair)]
-vocabulary = Vocabulary.from_counts(Counter(token for tokens in texts for token in tokens), 1000, 1)
+vocabulary = Vocabulary.of_words(Counter(token for tokens in texts for token in tokens))
 facts = vocabulary.pack(fact.tokens for pair in pairs for fact in pair)
 nli = Split(*facts, labels=labels, task="classes")
 nli_train, nli_test = np.arange(4500), np.arange(4500, 6000)

@@ -27,7 +27,7 @@ from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.ranking import draw_candidates
 from convsim_mini.core.schedule import batches
 from convsim_mini.evaluation.response import ranks_of_truth
-from convsim_mini.inference.projection import all_but_the_top, with_matrix
+from convsim_mini.inference.projection import with_matrix
 from convsim_mini.training.initial import initial_model
 
 rng = np.random.default_rng(seed(23))
@@ -94,22 +94,23 @@ check(1, mean_cosine, judge_mean_cosine)
 # ## Real sentences
 #
 # 40,000 pairs of `chitchat-dataset`, the default encoder with 200 numbers, from the counted start
-# (lesson A). Vectors are those of sentences of dev, each text once.
+# (lesson A). The scale is 40 and not 15, so that there is more to see. Vectors are those of sentences
+# of dev, each text once.
 
 # %%
-PAIRS, WORDS, D = 40_000, 8_000, 200
-corpus = some_chat(PAIRS, WORDS)
+PAIRS, PIECES, D = 40_000, 8_000, 200
+corpus = some_chat(PAIRS, PIECES)
 vocabulary, dev = corpus.vocabulary, corpus.dev
 _, once = np.unique(dev.keys.reshape(-1), return_index=True)
 texts = dev.sentences(np.sort(once)[:2_500])
-text = lambda i: " ".join(map(vocabulary.token, texts.part(i, i + 1).ids))
+text = lambda i: " ".join(map(vocabulary.token, texts.part(i, i + 1).ids)).replace(" ##", "")
 
 
 def training(scale, steps):
     """From the counted start, batches of 256 pairs: yields the step and the Model at MARKS."""
-    config = Config(text=TextConfig(WORDS, 500, 20_000), steps=240, seed=seed(23),
+    config = Config(text=TextConfig(PIECES, 20_000), steps=140, seed=seed(23),
                     model=ModelConfig(embedding_dim=D, layers=[D], scale=scale),
-                    optim=OptimConfig(batch_size=256, warmup=10))
+                    optim=OptimConfig(batch_size=256, rate=1e-3))
     model = started._replace(config=config.model, params=copy(started.params))
     optimizer = Adaptive(model.params)
     yield 0, model
@@ -119,11 +120,11 @@ def training(scale, steps):
             yield step + 1, model
 
 
-MARKS = 10, 20, 40, 80, 160, 240
+MARKS = 10, 20, 40, 80, 140
 copy = lambda params: {name: p.copy() for name, p in params.items()}
-started = initial_model(Config(text=TextConfig(WORDS, 500, 20_000), seed=seed(23),
+started = initial_model(Config(text=TextConfig(PIECES, 20_000), seed=seed(23),
                                model=ModelConfig(embedding_dim=D, layers=[D])), corpus)
-for _, model in training(20.0, 80):
+for _, model in training(40.0, 80):
     pass                                                      # keeps the last one
 
 # %% [markdown]
@@ -131,7 +132,7 @@ for _, model in training(20.0, 80):
 
 # %%
 u_start, u = embed(started, texts), embed(model, texts)                    # (2500, 200) each
-for name, x, low, high in (("counted start", u_start, 40, 75), ("after 80 steps", u, 7, 25)):
+for name, x, low, high in (("counted start", u_start, 40, 75), ("after 80 steps", u, 3, 7)):
     ratio, values, vectors = shape(x)
     mean = x.mean(axis=0)
     expect(ratio, low, high, f"{name}: PR of 200 directions")
@@ -145,11 +146,11 @@ for name, x, color in (("counted start", u_start, "C0"), ("after 80 steps", u, "
     axes.loglog(np.arange(1, D + 1), values, color=color, label=f"{name}: PR {ratio:.0f}")
 axes.axhline(1 / D, color="k", linestyle=":", label=f"random: PR {D}")
 axes.set(xlabel="direction, largest first", ylabel="share of the squared length, λ", ylim=(1e-4, 1),
-         title="Training puts a quarter of the squared length into one direction")
+         title="Training puts half of the squared length into one direction")
 show(figure, "22_the_shape_of_the_space")
 
 # %% [markdown]
-# 65 at the start, and 13 later. The vectors have **one direction that all sentences share**, and
+# 55 at the start, and 4 later. The vectors have **one direction that all sentences share**, and
 # training makes it stronger. e₁ is nearly the direction of the mean, and ‖mean‖² is nearly λ₁. (It
 # is never above λ₁, the largest mean of (u · d)² over all directions d.)
 #
@@ -169,7 +170,7 @@ show(figure, "22_the_shape_of_the_space")
 # regulates heat. Inputs and replies share the encoder, so u moves with them.
 #
 # **Predict:** train 80 steps with s = 5, 10, 20, 40. Where will λ₁ of u be the largest? And the
-# effective scale? And for s = 20, what if training goes on?
+# effective scale? And for s = 40, what if training goes on?
 
 # %%
 def direction(model):
@@ -186,7 +187,7 @@ def direction(model):
 
 
 print("counted start: λ₁ {:.2f}, ‖m‖² {:.2f}".format(*direction(started)))
-history = {s: {step: direction(then) for step, then in training(s, 240 if s == 20 else 80)}
+history = {s: {step: direction(then) for step, then in training(s, 140 if s == 40 else 80)}
            for s in (5.0, 10.0, 20.0, 40.0)}
 figure, axes = plt.subplots()
 for (s, by_step), color in zip(history.items(), ("C4", "C0", "C3", "C1")):
@@ -195,7 +196,7 @@ for (s, by_step), color in zip(history.items(), ("C4", "C0", "C3", "C1")):
     axes.plot(list(by_step), [scale for *_, scale in by_step.values()], "o-", color=color,
               label=f"s = {s:.0f}")
 axes.set(xlabel="step", ylabel="effective scale", ylim=(0, None),
-         title="Large scales fall to an effective scale near 8")
+         title="Large scales fall to an effective scale near 11")
 show(figure, "22_thermostat")
 expect(history[40.0][80][0] / history[10.0][80][0], 2, 8, "λ₁ at scale 40 / at scale 10")
 claim("effective scale, 40 / 10; the scales themselves: 4",
@@ -205,22 +206,22 @@ per_scale = [spread / scale for _, _, spread, scale in (
 print("spread / effective scale, start, 10, 20, 40:", *np.round(per_scale, 3))
 expect(max(per_scale) / min(per_scale), 1, 1.5,
        "spread / effective scale: the largest of start, 10, 20, 40 / the least")
-expect(history[20.0][240][3] - history[20.0][80][3], 0.3, 5, "effective scale: 240 steps less 80")
+expect(history[40.0][140][3] - history[40.0][80][3], 0.1, 3, "effective scale: 140 steps less 80")
 
 # %% [markdown]
 # λ₁ is the largest at s = 40. From 10 to 40 the scale becomes four times as large, and the
-# effective scale is 7 to 8 for all three. Later the model is right more often, and it rises slowly.
+# effective scale is 9 to 12 for all three. Later the model is right more often, and it rises slowly.
 #
-# At 5 and at 10 λ₁ stays near that of the start. This speaks against frequent words as the reason:
-# they are the same at every scale. The spread of the wrong scores is 0.10 to 0.12 times the
-# effective scale, before training and after, and 0.14 times at s = 5. So the formula holds to a
-# third or so.
+# At 5 and at 10 (at 15, too) λ₁ stays near that of the start. This speaks against frequent words as
+# the reason: they are the same at every scale. The spread of the wrong scores is 0.11 to 0.14 times
+# the effective scale, before training and after, and 0.17 times at s = 5. So the formula holds to a
+# half or so.
 #
 # ## Hubs
 #
 # Let every sentence have the cosine c with the common direction, u = c d + √(1 − c²) w, the w being
 # unrelated. Two such sentences have the cosine **c²**. But a vector at d itself has the cosine
-# **c** with every one of them: for c = 0.45 that is 0.45 against 0.20. A search finds it for every
+# **c** with every one of them: for c = 0.7 that is 0.7 against 0.49. A search finds it for every
 # question. It is called a **hub** (Radovanović et al. 2010).
 #
 # N(x) is the number of sentences that have x among their ten nearest. Its mean is 10, always.
@@ -243,7 +244,7 @@ for name, N in counts.items():
 for i in np.argsort(-counts["after 80 steps"])[:4]:
     print(f"    N = {counts['after 80 steps'][i]}: {text(i)[:80]}")
 claim("largest N after 80 steps; random directions: 25", counts["after 80 steps"].max(), low=100)
-expect(np.corrcoef(counts["after 80 steps"], u @ u.mean(axis=0))[0, 1], 0.4, 0.9,
+expect(np.corrcoef(counts["after 80 steps"], u @ u.mean(axis=0))[0, 1], 0.25, 0.9,
        "correlation of N with the cosine to the mean")
 
 # %% [markdown]
@@ -275,7 +276,7 @@ check(2, hub_of_twenty, judge_hub)
 # %% [markdown]
 # ## Removing it
 #
-# `all_but_the_top` gives the matrix I − d dᵀ, d being the first eigenvector, and `with_matrix`
+# The matrix I − d dᵀ, d being the first eigenvector, removes the direction d, and `with_matrix`
 # makes it a part of the encoder's last layer. Then each vector gets length 1 again. What will PR
 # be? λ₁ is gone and the others, if all lengths shrink alike, grow by 1/(1 − λ₁):
 #
@@ -285,7 +286,7 @@ check(2, hub_of_twenty, judge_hub)
 ratio, values, vectors = shape(u)
 d = vectors[:, :1]
 by_hand = unit(u - (u @ d) @ d.T)
-freed = embed(with_matrix(model, all_but_the_top(u)), texts)
+freed = embed(with_matrix(model, np.eye(D) - d @ d.T), texts)
 expect(np.abs(by_hand - freed).max(), 0, 1e-4, "the library's vectors less ours")
 derived = (1 - values[0]) ** 2 / ((values**2).sum() - values[0] ** 2)
 expect(shape(freed)[0] / derived, 0.85, 1.15, f"PR without e₁ over the derived {derived:.0f}")
@@ -314,12 +315,12 @@ claim("P@1 without the first direction, points more", (hits[1] - hits[0]).mean()
 expect(hits[1].mean() - hits[20].mean(), 1, 8, "P@1 lost if 20 are removed in place of one")
 
 # %% [markdown]
-# Removing one or two helps; these figures do not tell the two apart. Removing twenty harms.
+# Removing one helps, by six points. Removing twenty loses nearly all of that.
 #
 # ## Where this lives
 #
-# - `inference/projection.py`: `all_but_the_top`, `with_matrix`. Every trained run has the matrix in
-#   its encoder. `config.py`: `scale` (ours: 20; the paper: 1, with v′ of any length).
+# - `inference/projection.py`: `with_matrix`. `config.py`: `scale` (ours: 15; the paper: 1, with v′ of
+#   any length). At 15 the library removes no direction: it would change r on STS dev by 0.1 of 100.
 # - Removing common directions from bags of words is Arora et al. (2017), from word vectors Mu and
 #   Viswanath (2018).
 
@@ -330,17 +331,17 @@ expect(hits[1].mean() - hits[20].mean(), 1, 8, "P@1 lost if 20 are removed in pl
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | PR after 80 steps / at the start | 0.195 ± 0.007 | 0.187 to 0.204 | above 0.5 |
-# | effective scale, 40 / 10; the scales themselves: 4 | 0.979 ± 0.01 | 0.962 to 1 | below 0.6, above 1.6 |
-# | largest N after 80 steps; random directions: 25 | 373 ± 8e+01 | 300 to 496 | below 100 |
-# | P@1 without the first direction, points more | 2.72 ± 0.4 | 2.33 to 3.4 | below 0.5 |
+# | PR after 80 steps / at the start | 0.0784 ± 0.002 | 0.0765 to 0.0812 | above 0.5 |
+# | effective scale, 40 / 10; the scales themselves: 4 | 1.16 ± 0.01 | 1.15 to 1.19 | below 0.6, above 1.6 |
+# | largest N after 80 steps; random directions: 25 | 451 ± 9e+01 | 375 to 579 | below 100 |
+# | P@1 without the first direction, points more | 5.53 ± 0.6 | 4.73 to 6.27 | below 0.5 |
 
 # %% [markdown]
 # ## What you know now
 #
 # - 1/PR is the mean squared cosine: a direction that all share lowers PR.
 # - Such a direction lowers the softmax's effective scale, and sentences near it become hubs.
-# - Removing one direction helps a search; removing twenty harms it.
+# - Removing that one helps a search; removing twenty takes the gain away.
 #
 # Next: this was the last lesson of the path. Three more are optional: A, counting; B, many workers;
 # C, what a GPU does differently. Or write the backwards yourself: `python -m lessons.yours`.

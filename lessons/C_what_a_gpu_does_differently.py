@@ -323,11 +323,11 @@ check(3, segment_sums, judge_segment_sums)
 #
 # Two machines that add in different orders do not agree bit by bit, so a test needs a tolerance.
 # float32 has u = 6 · 10⁻⁸. Our step goes through products of 40 to 60 terms, a softmax with scale
-# 20 (which turns an error δ of a cosine into 20 δ of a probability, relatively) and back. So the
-# error is less than 20 · √60 · u ≈ **10⁻⁵**.
+# 15 (which turns an error δ of a cosine into 15 δ of a probability, relatively) and back. So the
+# error is less than 15 · √60 · u < **10⁻⁵**.
 #
 # In the place of another machine we take the same step in float64, whose error is far smaller. Does
-# the check see a broken step, with a scale of 20.02 instead of 20?
+# the check see a broken step, with a scale of 15.015 instead of 15?
 
 # %%
 config = ModelConfig(embedding_dim=40, layers=[60])
@@ -353,7 +353,7 @@ here = step(model)
 in_float64 = model._replace(params={name: p.astype(np.float64) for name, p in model.params.items()})
 claim("gradients in float32 and in float64: the largest relative difference",
       apart(here, step(in_float64)), high=1e-5)
-off = step(model._replace(config=ModelConfig(embedding_dim=40, layers=[60], scale=20.02)))
+off = step(model._replace(config=ModelConfig(embedding_dim=40, layers=[60], scale=15.015)))
 expect(apart(off, here), 1e-4, 1e-2, "the same with a scale that is off by 0.1%")
 
 # %% [markdown]

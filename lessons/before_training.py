@@ -11,7 +11,7 @@ from convsim_mini.evaluation.response import ranks_of_truth
 from convsim_mini.evaluation.sts import OWN, read
 from small_encoder import some_chat
 
-WORDS, D, A = 8_000, 200, 3e-4
+PIECES, D, A = 8_000, 200, 3e-4
 
 
 def unit(x):
@@ -23,7 +23,7 @@ class Untrained:
     """80,000 pairs of chat, random rows, the weights a/(a + p), and what scores a table."""
 
     def __init__(self):
-        self.corpus = some_chat(80_000, WORDS)
+        self.corpus = some_chat(80_000, PIECES)
         vocabulary, dev = self.corpus.vocabulary, self.corpus.dev
         self.draw = np.random.Generator(np.random.Philox(seed(1)))  # as the library draws
         self.random_rows = self.draw.standard_normal((vocabulary.size, D), np.float32)

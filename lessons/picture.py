@@ -30,7 +30,7 @@ def main(folder):
         axes.text(high + 0.4, place, f"{value:.1f}%", va="center")
     axes.set_yticks(range(len(BARS)), BARS)
     axes.invert_yaxis()
-    axes.set_xlim(0, 35)
+    axes.set_xlim(0, 38)
     axes.set_xlabel(f"true reply picked among 100, {len(test.pairs):,} new messages, per cent")
     axes.grid(visible=False, axis="y")
     figure.savefig(HERE / "picture.png", dpi=110, bbox_inches="tight")

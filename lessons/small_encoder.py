@@ -1,4 +1,4 @@
-"""A third of the default corpus and an encoder of ten seconds, for the lessons that need them."""
+"""A third of the default corpus and an encoder of some seconds, for the lessons that need them."""
 
 from collections import Counter
 
@@ -9,7 +9,6 @@ from tqdm import tqdm
 from convsim_mini.config import Config, ModelConfig, OptimConfig, TextConfig
 from convsim_mini.core.model import loss_and_gradients
 from convsim_mini.core.optim import Adaptive
-from convsim_mini.core.packed import drop_words
 from convsim_mini.core.pairs import Split, batch_order
 from convsim_mini.core.schedule import rates
 from convsim_mini.core.text import Vocabulary, tokenize
@@ -18,13 +17,11 @@ from convsim_mini.data.pairs import read_rows, removed_by
 from convsim_mini.data.tables_and_logs import default_corpus
 from convsim_mini.training.initial import initial_model
 
-OOV_BUCKETS = 500
 
-
-def some_chat(pairs, words):
+def some_chat(pairs, pieces):
     """The first pairs of chitchat-dataset that pass the paper's filters.
 
-    pairs: how many; words: size of the vocabulary, counted on train alone → Corpus
+    pairs: how many; pieces: the most that the vocabulary has, learned on train alone → Corpus
     """
     sentences, keys = {name: [] for name in SPLITS}, {name: [] for name in SPLITS}
     for chunk in tqdm(read_rows(default_corpus()), "reading", disable=None):
@@ -38,30 +35,27 @@ def some_chat(pairs, words):
         if sum(map(len, keys.values())) >= pairs:
             break
     counts = Counter(token for tokens in sentences["train"] for token in tokens)
-    vocabulary = Vocabulary.from_counts(counts, words, OOV_BUCKETS)
+    vocabulary = Vocabulary.of_pieces(counts, pieces)
     splits = [Split(*vocabulary.pack(sentences[name]), np.array(keys[name], np.uint64))
               for name in SPLITS]
     return Corpus(vocabulary, *splits, report={}, checksum=0)
 
 
-def small_config(words):
-    """The `chat` preset at a third of its width, for 600 steps of 256 pairs."""
-    return Config(text=TextConfig(words=words, oov_buckets=OOV_BUCKETS, bigram_buckets=20_000),
+def small_config(pieces):
+    """The `chat` preset at a third of its width; 144 steps of 256 pairs: 36,861 pairs come once."""
+    return Config(text=TextConfig(pieces=pieces, bigram_buckets=20_000),
                   model=ModelConfig(embedding_dim=100, layers=[200]),
-                  optim=OptimConfig(batch_size=256), steps=600, seed=seed(14))
+                  optim=OptimConfig(batch_size=256, rate=1e-3), steps=144, seed=seed(14))
 
 
-def trained_encoder(pairs=40_000, words=8_000):
+def trained_encoder(pairs=40_000, pieces=8_000):
     """Lesson 18's run → its Corpus, the Model before and after training, the last batch's loss."""
-    corpus, config = some_chat(pairs, words), small_config(words)
+    corpus, config = some_chat(pairs, pieces), small_config(pieces)
     untrained, trained = initial_model(config, corpus), initial_model(config, corpus)
     optimizer = Adaptive(trained.params)
     order = batch_order(corpus.train.pairs, config.optim.batch_size, config.seed)
     for step, which in zip(tqdm(range(config.steps), "training", disable=None), order):
-        batch = corpus.train.batch(which)
-        draw = np.random.default_rng([config.seed, step])
-        kept = drop_words(batch.sentences, config.optim.word_dropout, draw)
-        loss, grads = loss_and_gradients(trained, batch._replace(sentences=kept))
+        loss, grads = loss_and_gradients(trained, corpus.train.batch(which))
         optimizer.step(trained.params, grads, *rates(config.optim, step, config.steps, len(which)))
     return corpus, untrained, trained, float(loss)
 

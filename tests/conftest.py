@@ -48,9 +48,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # where processes find the package, and other_system/ in its turn
 PATH = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 
-SMALL = ("--text.words 300 --text.oov_buckets 20 --text.bigram_buckets 500 "
-         "--model.embedding_dim 16 --model.layers 16 --model.svd_share 0 "
-         "--model.response_hidden 16 --optim.batch_size 64 --optim.warmup 5").split()
+SMALL = ("--text.pieces 300 --text.bigram_buckets 500 --model.embedding_dim 16 --model.layers 16 "
+         "--model.response_hidden 16 --optim.batch_size 64").split()
 ASCII = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}    # environment
 
 
@@ -130,9 +129,12 @@ def data_folder():
 
 
 def generate_pairs(number, seed=7):
-    """Pairs that share a topic's words, as (input, response); some inputs and responses repeat."""
+    """Pairs that share a topic's words, as (input, response); some inputs and responses repeat.
+
+    They hold nearly all letters, so that their pieces spell most English words, too.
+    """
     rng = np.random.default_rng(seed)
-    syllables = [consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou"]
+    syllables = [first + vowel for first in ["", *"bcdfghjklmnpqrstvwxyz"] for vowel in "aeiou"]
     words = sorted({"".join(rng.choice(syllables, 3)) for _ in range(400)})
     topics = [rng.choice(words, 12, replace=False) for _ in range(60)]
     pairs = []
@@ -206,8 +208,8 @@ def nli_folder(tmp_path_factory, pairs):
 
 @pytest.fixture(scope="session")
 def text_config():
-    """Fewer words than the pairs have, so that some fall into the buckets."""
-    return TextConfig(words=300, oov_buckets=20, bigram_buckets=500)
+    """Fewer pieces than the pairs have words, so that some words are several pieces."""
+    return TextConfig(pieces=300, bigram_buckets=500)
 
 
 @pytest.fixture(scope="session")

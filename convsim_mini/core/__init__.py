@@ -4,7 +4,7 @@ Part one, in reading order: what the default training computes, and how it is me
 values of the parameters are in training/initial.py.)
 
     arrays        `array_module(x)` is NumPy here; `@twinned` changes nothing here
-    text          text → tokens → ids
+    text          text → words → pieces → ids
     packed        sentences of any lengths, end to end; their words and bigrams
     layers        linear layer, tanh, unit length, each with its gradient
     embeddings    bags of rows of a table, and the table's sparse gradient
@@ -16,7 +16,6 @@ values of the parameters are in training/initial.py.)
     schedule      which pairs each step sees, and how fast it learns
     loop          step after step
     ranking       P@N: how often the true response is picked
-    counting      512 more numbers of a vector, not learned, that count words (ours)
 
 Part two, the rest of the paper; transformer and nli enter themselves in the dicts of model:
 

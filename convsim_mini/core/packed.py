@@ -55,19 +55,6 @@ def once(packed):
     return Packed(ids.astype(np.int32), offsets_of(np.bincount(sentence)))
 
 
-def drop_words(packed, share, rng):
-    """Leave out each word with probability `share`: word dropout (Iyyer et al. 2015).
-
-    A sentence that would lose all its words keeps the first. packed: on the host → Packed
-    """
-    keep = rng.random(len(packed.ids), np.float32) >= np.float32(share)
-    begin = packed.offsets[:-1]
-    nothing_kept = ~np.logical_or.reduceat(keep, begin)       # (B,)
-    keep[begin[nothing_kept]] = True
-    kept_before = offsets_of(keep)                            # (N + 1,): before each place
-    return Packed(packed.ids[keep], kept_before[packed.offsets])
-
-
 def words_and_bigrams(packed, words, buckets):
     """Table rows of a DAN's inputs: w₀ (w₀w₁) w₁ (w₁w₂) w₂ …, 2n − 1 rows for n words.
 

@@ -3,12 +3,8 @@
 import itertools
 import math
 
-import numpy as np
-
-from .packed import drop_words
 from .pairs import batch_order
 
-DECAY_FROM = 50    # the first step, at least, at which the rates decay
 GROWN, DROPPED = 2, 0.1    # from drop_at on: factors on the batch size and on the rates (§3.1)
 
 
@@ -19,7 +15,7 @@ def rates(optim, step, steps, pairs):
     needs no such factor: it divides by the gradient's size.
     optim: an OptimConfig; step: counted from 0; steps: of the whole training; pairs: in this batch
     """
-    factor = warm_up(optim, step) * decay(optim, step, steps)
+    factor = min(warm_up(optim, step, steps), decay(optim, step, steps))
     if step >= optim.drop_at * steps:                         # the paper's last quarter
         factor *= DROPPED
     if optim.loss == "sum" and optim.optimizer == "sgd":
@@ -27,17 +23,16 @@ def rates(optim, step, steps, pairs):
     return factor * optim.rate, factor * optim.table_rate
 
 
-def warm_up(optim, step):
-    """The factor that rises to 1 in the first `warmup` steps."""
-    return min(1, (step + 1) / optim.warmup) if optim.warmup else 1
+def warm_up(optim, step, steps):
+    """The factor that rises to 1 in the first steps, a share `warmup` of all."""
+    first = optim.warmup * steps
+    return min(1, (step + 1) / first) if first else 1
 
 
 def decay(optim, step, steps):
-    """The factor that falls linearly from 1, after the start, to 0 at the last step's end."""
-    start = max(optim.warmup, DECAY_FROM)
-    if optim.decay == "none" or step < start:
-        return 1
-    return (steps - step) / (steps - start)
+    """The factor that falls linearly from 1, after the warm-up, to 0 at the last step's end."""
+    left = (1 - optim.warmup) * steps
+    return min(1, (steps - step) / left) if optim.decay == "linear" and left else 1
 
 
 def batches(config, split, first_step=0):
@@ -52,15 +47,4 @@ def batches(config, split, first_step=0):
             begin = change if step >= change else 0
             size = optim.batch_size * (GROWN if step >= change else 1)
             order = batch_order(split.pairs, size, config.seed, step - begin)
-        yield training_batch(config, split, next(order), step)
-
-
-def training_batch(config, split, which, step):
-    """The pairs `which` (B,) of a Split as the Batch of a step, some words left out."""
-    batch = split.batch(which, config.optim.mask_false_negatives)
-    if not config.optim.word_dropout:
-        return batch
-    # The key's upper half: in batch_order an epoch, below 2⁶³; here a number from 2⁶³ on
-    rng = np.random.Generator(np.random.Philox(key=config.seed + (2**63 + step << 64)))
-    kept = drop_words(batch.sentences, config.optim.word_dropout, rng)
-    return batch._replace(sentences=kept)
+        yield split.batch(next(order), optim.mask_false_negatives)

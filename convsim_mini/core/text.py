@@ -1,19 +1,22 @@
-"""From text to ids: normalise → tokenise → Vocabulary → Packed word ids."""
+"""From text to ids: normalise → words → pieces of words (a Vocabulary) → Packed ids."""
 
 import unicodedata
-import zlib
 from array import array
+from collections import Counter, defaultdict
 from dataclasses import dataclass
-from itertools import chain
+from heapq import heapify, heappop, heappush
+from itertools import chain, pairwise
 
 import numpy as np
 import regex
 
 from .packed import Packed, offsets_of
 
-UNKNOWN = 0    # the id of an empty sentence's only token; other words share the buckets' ids
+UNKNOWN = 0    # the id of an empty sentence, and of a word with a character that no piece has
 URL = "<url>"
-MOST_PIECES, LONGEST_PIECE = 2**18, 40    # of a Pieces: up to 60 MB
+INSIDE = "##"    # a piece that does not begin a word begins with this mark, which no token has
+FEWEST = 5    # times that a word, a character or a pair must occur before the vocabulary learns it
+MOST_CHUNKS, LONGEST_CHUNK = 2**18, 40    # of a Chunks: up to 60 MB
 
 _SURROGATE = regex.compile(r"\p{Cs}")
 _MARKS = regex.compile(r"([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]++")    # U+FF9E becomes a mark
@@ -56,116 +59,186 @@ def normalize(text):
     return text
 
 
-class Pieces(dict):
-    """Remembers function(piece); a piece is what stands between two spaces of a text. For speed.
+class Chunks(dict):
+    """Remembers function(chunk); a chunk is what stands between two spaces of a text. For speed.
 
-    The same pieces come again and again, so most texts need no tokenising. Pieces of up to 40
+    The same chunks come again and again, so most texts need no tokenising. Chunks of up to 40
     characters are kept; after 262,144 of them it starts anew.
     """
 
     def __init__(self, function):
         self.function = function
 
-    def __missing__(self, piece):
-        result = self.function(piece)
-        if len(piece) <= LONGEST_PIECE:
-            if len(self) >= MOST_PIECES:
+    def __missing__(self, chunk):
+        result = self.function(chunk)
+        if len(chunk) <= LONGEST_CHUNK:
+            if len(self) >= MOST_CHUNKS:
                 self.clear()
-            self[piece] = result
+            self[chunk] = result
         return result
 
     def of(self, text):
-        """The function's values for the pieces of a text, normalised first: an iterator."""
+        """The function's values for the chunks of a text, normalised first: an iterator."""
         return map(self.__getitem__, normalize(text).split(" "))
 
 
-def _tokenize_piece(piece):
-    if piece.isascii() and piece.isalnum():                   # a word or number: faster than _TOKEN
-        return (piece,)
-    tokens = _TOKEN.findall(piece)
-    if "://" in piece or "www." in piece:
+def _tokenize_chunk(chunk):
+    if chunk.isascii() and chunk.isalnum():                   # a word or number: faster than _TOKEN
+        return (chunk,)
+    tokens = _TOKEN.findall(chunk)
+    if "://" in chunk or "www." in chunk:
         tokens = [URL if token.startswith(("http://", "https://", "www.")) else token
                   for token in tokens]
     return tuple(tokens)    # not a list: the garbage collector would go through all of them
 
 
-_tokens = Pieces(_tokenize_piece)
+_tokens = Chunks(_tokenize_chunk)
 
 
 def tokenize(text):
-    """Any string to its tokens: a list of str, which may be empty."""
+    """Any string to its words and marks: a list of str, which may be empty."""
     return list(chain.from_iterable(_tokens.of(text)))    # no token reaches across a space
 
 
-def stable_hash(text):
-    """A 32-bit hash that is the same in every process and on every machine."""
-    return zlib.crc32(text.encode("utf-8"))
+# ---------------------------------------------------------------- words to pieces
+
+def learn_pieces(counts, size):
+    """Byte-pair encoding: the pieces that words are made of (Gage 1994; Sennrich et al. 2016).
+
+    At first each character is a piece. Then the two neighbours that stand side by side most often
+    are merged into one piece everywhere, and so on until there are `size` pieces. So a frequent
+    word becomes one piece, and a rare one a few: "unfriendly" is "un", "##friend", "##ly".
+    counts: word → how often it occurs → list of str, characters first, then in the order of merging
+    """
+    words = [[word[0], *(INSIDE + character for character in word[1:])]
+             for word, number in counts.items() if number >= FEWEST]
+    numbers = [number for number in counts.values() if number >= FEWEST]
+    characters, pairs, places = Counter(), Counter(), defaultdict(set)
+    for place, (pieces, number) in enumerate(zip(words, numbers)):
+        for piece in pieces:
+            characters[piece] += number
+        for pair in pairwise(pieces):
+            pairs[pair] += number
+            places[pair].add(place)                           # the words that hold this pair
+    learned = dict.fromkeys(piece for piece, _ in characters.most_common(size))    # keeps order
+    queue = [(-number, pair) for pair, number in pairs.items()]
+    heapify(queue)                                            # most frequent first
+    while queue and len(learned) < size:
+        number, pair = heappop(queue)
+        if -number != pairs[pair]:                            # another merge took some of them
+            heappush(queue, (-pairs[pair], pair))
+        elif -number < FEWEST:
+            break
+        else:
+            merged = pair[0] + pair[1].removeprefix(INSIDE)
+            learned[merged] = None
+            _merge(pair, merged, words, numbers, pairs, places, queue)
+    return list(learned)
+
+
+def _merge(pair, merged, words, numbers, pairs, places, queue):
+    """Put `merged` wherever its pair stands in the words; keep pairs, places and queue true."""
+    new = set()
+    for place in places.pop(pair):
+        for old in pairwise(words[place]):
+            pairs[old] -= numbers[place]
+        pieces = []
+        for piece in words[place]:
+            if pieces and (pieces[-1], piece) == pair:
+                pieces[-1] = merged
+            else:
+                pieces.append(piece)
+        words[place] = pieces
+        for one in pairwise(pieces):
+            pairs[one] += numbers[place]
+            if merged in one:
+                places[one].add(place)
+                new.add(one)
+    for one in new:
+        heappush(queue, (-pairs[one], one))
 
 
 @dataclass
 class Vocabulary:
-    """Id 0 stands for an empty sentence, 1 … len(words) for the words by falling frequency.
+    """Pieces of words and how often each occurs; their ids are 1, 2, 3, …, the most frequent first.
 
-    All other words share the `oov_buckets` ids after them through `stable_hash`.
+    Id 0, UNKNOWN, stands for an empty sentence and for a word with a character that no piece has.
     """
 
-    words: list[str]
+    pieces: list[str]
     counts: list[int]
-    total: int    # all tokens of the training text, also words without a row of their own
-    oov_buckets: int
 
     def __post_init__(self):
-        self.ids = {word: i for i, word in enumerate(self.words, start=1)}
-        self._pieces = Pieces(self._bytes_of_ids)
+        self.ids = {piece: i for i, piece in enumerate(self.pieces, start=1)}
+        self.longest = max(map(len, self.pieces), default=1)
+        self._chunks = Chunks(self._bytes_of_ids)
 
     @classmethod
-    def from_counts(cls, counts, size, oov_buckets):
-        """Keep the `size` most frequent words of a Counter; equal counts go by the alphabet."""
-        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:size]
-        return cls([word for word, _ in ranked], [count for _, count in ranked],
-                   sum(counts.values()), oov_buckets)
+    def of_words(cls, counts):
+        """All words of a Counter as they are; equal counts go by the alphabet."""
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        return cls([word for word, _ in ranked], [number for _, number in ranked])
+
+    @classmethod
+    def of_pieces(cls, counts, size):
+        """At most `size` pieces that make up the words of a Counter, see `learn_pieces`."""
+        learned = cls.of_words(dict.fromkeys(learn_pieces(counts, size), 0))
+        found = Counter()
+        for word, number in counts.items():
+            for i in learned.split(word):
+                found[learned.token(i)] += number
+        del found[learned.token(UNKNOWN)]
+        return cls.of_words(found)
 
     @property
     def size(self):
-        """Number of word ids, the unknown token and the buckets included."""
-        return 1 + len(self.words) + self.oov_buckets
+        """Number of ids, UNKNOWN included."""
+        return 1 + len(self.pieces)
 
-    def id(self, token):
-        """The id of one token, or of its bucket if the vocabulary does not hold the token."""
-        return self.ids.get(token) or 1 + len(self.words) + stable_hash(token) % self.oov_buckets
+    def split(self, word):
+        """The ids of a word's pieces, from its start on always the longest that fits: a tuple.
+
+        This is how WordPiece splits (Wu et al. 2016): it needs the pieces alone, not their merges.
+        """
+        if i := self.ids.get(word):
+            return (i,)
+        ids, begin = [], 0
+        while begin < len(word):
+            mark = INSIDE if begin else ""
+            for end in range(min(len(word), begin + self.longest), begin, -1):
+                if i := self.ids.get(mark + word[begin:end]):
+                    break
+            else:
+                return (UNKNOWN,)
+            ids.append(i)
+            begin = end
+        return tuple(ids)
 
     def token(self, i):
-        """The token of an id, or the name of a shared id: <unknown>, <bucket 17>."""
-        if i == UNKNOWN:
-            return "<unknown>"
-        return self.words[i - 1] if i <= len(self.words) else f"<bucket {i - len(self.words) - 1}>"
+        """The piece of an id; <unknown> for UNKNOWN."""
+        return self.pieces[i - 1] if i != UNKNOWN else "<unknown>"
 
     def pack(self, sentences):
-        """Lists of tokens to a Packed of word ids; an empty sentence becomes id 0."""
-        return _packed([array("i", map(self.id, tokens)).tobytes() for tokens in sentences])
+        """Lists of tokens to a Packed of ids; an empty sentence becomes id 0."""
+        return _packed([self._bytes_of(tokens) for tokens in sentences])
 
     def encode(self, texts):
         """Strings to a Packed: `pack([tokenize(text) for text in texts])`, but faster.
 
-        The ids of each piece are kept as bytes, so a sentence is its pieces' bytes, joined.
+        The ids of each chunk are kept as bytes, so a sentence is its chunks' bytes, joined.
         """
-        return _packed([b"".join(self._pieces.of(text)) for text in texts])
+        return _packed([b"".join(self._chunks.of(text)) for text in texts])
 
-    def _bytes_of_ids(self, piece):
-        return array("i", map(self.id, _tokenize_piece(piece))).tobytes()
+    def _bytes_of_ids(self, chunk):
+        return self._bytes_of(_tokenize_chunk(chunk))
+
+    def _bytes_of(self, tokens):
+        return array("i", chain.from_iterable(map(self.split, tokens))).tobytes()
 
     def probabilities(self):
-        """p(word) of every id: float64 (size,). The buckets share the rest; unknown has 0."""
-        p = np.zeros(self.size)
-        total = max(self.total, 1)
-        p[1:1 + len(self.words)] = np.array(self.counts) / total
-        p[1 + len(self.words):] = (1 - sum(self.counts) / total) / self.oov_buckets
-        return p
-
-    def probability(self, token):
-        """p(word) of one token; 0 for a token that the vocabulary does not hold."""
-        known = self.ids.get(token)
-        return self.counts[known - 1] / self.total if known else 0.0
+        """p(piece) of every id, its share of all pieces: float64 (size,). UNKNOWN has 0."""
+        counts = np.array([0, *self.counts])
+        return counts / max(counts.sum(), 1)
 
 
 def _packed(sentences):

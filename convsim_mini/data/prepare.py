@@ -27,12 +27,12 @@ from ..common.files import UNREADABLE, checksum, locked, new_folder
 from ..common.processes import local_processes, map_in_order
 from ..core.packed import offsets_of
 from ..core.pairs import Split
-from ..core.text import UNKNOWN, Vocabulary, stable_hash, tokenize
+from ..core.text import Vocabulary, tokenize
 from .corpus import SPLITS, Corpus, share_of, some_pairs, split_of, text_key
 from .pairs import left_out, read_rows
 from .tables_and_logs import Reading, default_corpus
 
-FORMAT = 7
+FORMAT = 8
 FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
 MOST_WORDS_COUNTED = 5_000_000
 FEWEST = 100    # pairs in a split, and replies to choose among
@@ -59,7 +59,7 @@ def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
     folder = Path(cache).expanduser() / _cache_key(paths, text, reading)
     corpus = _open(folder)
     if vocabulary and not (corpus and corpus.vocabulary == vocabulary):
-        folder = folder.with_name(f"{folder.name}-{stable_hash(repr(vocabulary)):08x}")
+        folder = folder.with_name(f"{folder.name}-{zlib.crc32(repr(vocabulary).encode()):08x}")
         corpus = _open(folder)
     if corpus:
         return corpus
@@ -83,7 +83,7 @@ def _cache_key(paths, text, reading):
         named = str(path.parent.resolve() / path.name)        # a link's own name tells the kind
         # `cp -p`, `rsync -t` and tar keep mtime though the text is another; nothing can set ctime
         files.append([named, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino])
-    key = json.dumps([FORMAT, files, text.words, text.oov_buckets, text.filters_off, reading])
+    key = json.dumps([FORMAT, files, text.pieces, text.filters_off, reading])
     return hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
 
 
@@ -114,11 +114,11 @@ def _open(folder):
 
 
 def _prepare(paths, text, reading, vocabulary, folder):
-    """Fill a folder in two passes: filter, tokenise and count; split, and turn words into ids."""
+    """Fill a folder in two passes: filter, tokenise and count; split, and cut words into pieces."""
     parts = folder.with_name("parts")
     parts.mkdir()
     counts, report = _tokenize_files(paths, text.filters_off, reading, parts)
-    own = vocabulary or Vocabulary.from_counts(counts, text.words, text.oov_buckets)
+    own = vocabulary or Vocabulary.of_pieces(counts, text.pieces)
     kept = _encode(parts, folder, own, _tenths(parts) if vocabulary else None)
     if min(kept.values()) < FEWEST:
         enough = "500" if vocabulary else "3,500 (500 with --init RUN)"
@@ -236,13 +236,15 @@ def _encode(parts, folder, vocabulary, tenths):
         for split in SPLITS:
             out[split, "offsets"].write(np.zeros(1, np.int64))
         for words, kept in _kept(parts):
-            id_of = np.array([UNKNOWN, *map(vocabulary.id, words[1:])], np.int32)
+            of_words = vocabulary.pack([word] for word in words)          # "" becomes UNKNOWN
             names = _splits_of(kept.keys[:, 0], tenths)
             for split in SPLITS:
                 some = some_pairs(kept, np.flatnonzero(names == split))
-                out[split, "ids"].write(id_of.take(some.ids))
-                out[split, "offsets"].write(some.offsets[1:] + base[split])
+                pieces = of_words.take(some.ids)              # a word's pieces, then the next's
+                offsets = pieces.offsets[some.offsets]
+                out[split, "ids"].write(pieces.ids)
+                out[split, "offsets"].write(offsets[1:] + base[split])
                 out[split, "keys"].write(some.keys)
-                base[split] += some.offsets[-1]
+                base[split] += offsets[-1]
                 pairs[split] += some.pairs
     return pairs

@@ -19,7 +19,7 @@ SAMPLE, AT_ONCE = 2_000, 200    # sentences of dev over which distances are aver
 def distances(model, packed):
     """How far attention reaches in each sentence, and how far uniform attention would.
 
-    The reach is Σ_j p_ij |i − j|, averaged over the words i and the heads. packed: B sentences on
+    The reach is Σ_j p_ij |i − j|, averaged over the pieces i and the heads. packed: B sentences on
     the host → (layers, B), and (B,) of uniform attention. Each 200 sentences are sorted by length.
     """
     reaches = []
@@ -38,13 +38,13 @@ def distances(model, packed):
 def summary(reach, uniform):
     """The table of mean distances; of several layers how much further the last one reaches."""
     rows = [[f"layer {k}", f"{layer.mean():.2f}"] for k, layer in enumerate(reach, start=1)]
-    rows.append(["uniform: the same attention to every word", f"{uniform.mean():.2f}"])
-    figures = table([f"mean distance in words, {len(uniform):,} sentences of dev", "reach"], rows)
+    rows.append(["uniform: the same attention to every piece", f"{uniform.mean():.2f}"])
+    figures = table([f"mean distance in pieces, {len(uniform):,} sentences of dev", "reach"], rows)
     if len(reach) == 1:
         return figures
     gain = mean_interval(reach[-1] - reach[0])
     return (f"{figures}\n\nThe paper sees nearby words in the first layer and more distant ones "
-            f"higher up. Here the last layer reaches {with_interval(gain, '+.2f')} words further.")
+            f"higher up. Here the last layer reaches {with_interval(gain, '+.2f')} pieces further.")
 
 
 @errors_in_one_line()

@@ -5,13 +5,16 @@ vectors of their words, plain and as SIF. Vectors are a dict, word → (d,). A w
 is left out.
 """
 
+import math
+
 import numpy as np
 
 from ..core.arrays import to_host
+from ..core.embeddings import sum_rows
 from ..core.layers import l2_normalize_forward
-from ..core.text import tokenize
+from ..core.model import TABLE
+from ..core.text import UNKNOWN, tokenize
 from ..fast.threads import product
-from ..inference.projection import all_but_the_top
 from ..inference.tfidf import document_frequency, term_counts, vocabulary_of
 
 FITTED_ON = 200_000    # sentences of train from which document frequencies are taken
@@ -55,7 +58,9 @@ def pair_baselines(texts, left, right, run=None, vectors=None):
     for name, of_words in (own | (vectors or {})).items():
         means, weighted = (means_of_texts(texts, of_words, of_word)
                            for of_word in (None, weight))
-        sif = weighted @ all_but_the_top(weighted)
+        _, directions = np.linalg.eigh(weighted.T @ weighted)             # by rising eigenvalue
+        first = directions[:, -1:]                            # (d, 1)
+        sif = weighted - weighted @ first @ first.T
         for kind, matrix in (("mean of", means), ("SIF of", sif)):
             unit, _ = l2_normalize_forward(matrix)
             rows[f"{kind} {name}"] = (unit[left] * unit[right]).sum(axis=1)
@@ -69,13 +74,14 @@ def bag_cosine(sentence1, sentence2, weight=None):
     """
     one, two = set(tokenize(sentence1)), set(tokenize(sentence2))
     squares = {token: weight(token) ** 2 if weight else 1.0 for token in one | two}
-    both, left, right = (sum(map(squares.get, tokens)) for tokens in (one & two, one, two))
-    return float(both / np.sqrt(left * right)) if left and right else 0.0
+    both, left, right = (math.fsum(map(squares.get, tokens)) for tokens in (one & two, one, two))
+    return both / math.sqrt(left * right) if left and right else 0.0
 
 
 def frequency_weight(vocabulary, a=1e-3):
     """token → a/(a + p(token)): the weight of SIF (Arora et al. 2017), p from the vocabulary."""
-    return lambda token: a / (a + vocabulary.probability(token))
+    p, ids = vocabulary.probabilities(), vocabulary.ids
+    return lambda token: a / (a + p[ids.get(token, UNKNOWN)])
 
 
 def bag_cosines(texts, left, right, vocabulary=None):
@@ -93,9 +99,9 @@ def words_of(texts):
 
 
 def run_vectors(run, words):
-    """A run's embeddings of words: word → (d,). Rare words have the embedding of their bucket."""
-    rows = [run.vocabulary.id(word) for word in words]
-    return dict(zip(words, to_host(run.model.params["encoder.embedding.weight"][rows])))
+    """A run's embeddings of words, the sums of their pieces' rows: word → (d,)."""
+    packed = run.vocabulary.pack([word] for word in words)
+    return dict(zip(words, sum_rows(to_host(run.model.params[TABLE]), packed)))
 
 
 def means_of_texts(texts, vectors, weight=None):
@@ -105,10 +111,10 @@ def means_of_texts(texts, vectors, weight=None):
     """
     vocabulary, packed = vocabulary_of(texts)
     none = np.zeros_like(next(iter(vectors.values()), np.zeros(1)), np.float64)    # of no word
-    table = np.array([none, *(vectors.get(word, none) for word in vocabulary.words), none])
+    table = np.array([none, *(vectors.get(word, none) for word in vocabulary.pieces)])
     has_vector = table.any(axis=1).astype(np.float64)
     if weight:
-        table[1:-1] *= np.array([weight(word) for word in vocabulary.words])[:, None]
+        table[1:] *= np.array([weight(word) for word in vocabulary.pieces])[:, None]
     counts = term_counts(packed, vocabulary.size)
     means = counts @ table                                    # (B, d)
     means /= np.maximum(counts @ has_vector, 1)[:, None]      # in place: SNLI has 1.1 million texts

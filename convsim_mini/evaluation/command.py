@@ -35,7 +35,7 @@ def parser_of(command, doc, *options, **of_run):
 
 
 def unit_vectors(encode, texts):
-    """A list of n texts → unit vectors (n, d): of a Run the learned half."""
+    """A list of n texts → unit vectors (n, d)."""
     if not isinstance(encode, Run):
         return l2_normalize_forward(np.asarray(encode(texts)))[0]
     packed = encode.vocabulary.encode(texts)

@@ -16,15 +16,12 @@ from defusedxml.ElementTree import ParseError, parse
 from ..common.cli import UserError, user_errors
 from ..common.tables import table
 from ..data.labelled import DataSet, find as find_files, rows_of
-from ..inference.sentence_encoder import encoder_of
-from ..training.run import Run
 from ..inference.tfidf import document_frequency, tfidf, vocabulary_of
 from .baselines import dot_products, pair_baselines
 from .command import main, unit_vectors
 from .metrics import map_difference, ranking_scores, top_of_ranking, verdict, with_interval
 
 TASK_3 = DataSet("the English XML of SemEval Task 3", ("*.xml",), ("cqa",))
-BOTH = "as encode gives it"
 SEARCH_ENGINE, TFIDF = "search engine's order", "TF-IDF cosine"
 OWN = Path(__file__).with_name("own_cqa.xml")
 OWN_NOTE = ("The own set is a few questions made for this project, each judged once, in a random "
@@ -98,14 +95,8 @@ def _joined(subject, body):
 
 
 def scores(encode, questions):
-    """Cosines of embeddings: row name → (n,), for the candidates of all questions.
-
-    A Run's second row has the vectors that `encode` gives. They also count words (ours).
-    """
-    rows = {"trained": cosines(questions, lambda texts: unit_vectors(encode, texts))}
-    if isinstance(encode, Run):
-        rows[BOTH] = cosines(questions, encoder_of(encode).encode)
-    return rows
+    """Cosines of embeddings: row name → (n,), for the candidates of all questions."""
+    return {"trained": cosines(questions, lambda texts: unit_vectors(encode, texts))}
 
 
 def baselines(run, questions, vectors=None):

@@ -21,7 +21,6 @@ from ..common.tables import table
 from ..core.model import embed
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..inference.projection import with_matrix
-from ..inference.sentence_encoder import SentenceEncoder, encoder_of
 from ..training.run import Run
 from .baselines import bag_cosines, pair_baselines
 from .command import main, unit_vectors
@@ -36,8 +35,6 @@ OWN_NOTE = ("The own set is 120 pairs made for this project, each scored once: g
 NOTES = {"own set": OWN_NOTE, "dev": (
     "Published (Yang et al. 2018, Table 3), r × 100 on all: the paper's Transformer, from 600 "
     "million pairs, 76.2; SIF, which is weighted means of word vectors, 80.1.")}
-MATRICES = {"trained": None, "trained, all but the top": "all_but_the_top",
-            "trained, tuned": "tuned"}
 BENCHMARK = DataSet("the STS Benchmark", ("sts-train.csv", "sts-dev.csv", "sts-test.csv"),
                     ("stsbenchmark",))
 YEARS = msgspec.json.decode(Path(__file__).with_name("sts_years.json").read_bytes())
@@ -122,27 +119,20 @@ def _set(folder, name, count):
 
 
 def scores(encode, sts):
-    """The similarity of each pair, plain and under each matrix of a Run: row name → (n,).
+    """The similarity of each pair, plain and under a Run's tuned matrix: row name → (n,).
 
     Each is read in two ways: as the paper does, −arccos, and as the cosine itself (ours). Pearson's
-    r sees the difference, because −arccos spreads out cosines near 1. Rows with "+ words" are the
-    cosines of `encode`, whose vectors also count words (ours).
+    r sees the difference, because −arccos spreads out cosines near 1.
     """
     if not isinstance(encode, Run):
         u, v = (unit_vectors(encode, side) for side in (sts.sentences1, sts.sentences2))
         angle = angular_similarity(u, v)
         return {"trained": angle, "trained, as cosine": np.cos(angle)}
-    rows, matrices = {}, {None: None, **encode.matrices}
-    for row, name in MATRICES.items():
-        if name in matrices:
-            model = with_matrix(encode.model, matrices[name])
-            rows[row] = similarity(model, encode.vocabulary, sts)
-            rows[f"{row}, as cosine"] = np.cos(rows[row])
-        if name in encode.matrices:
-            weight = encode.config.model.word_weight
-            both = SentenceEncoder(model, encode.vocabulary, word_weight=weight)
-            rows[f"{row} + words"] = cosines(both.encode, sts)
-    return rows
+    rows = {"trained": similarity(encode.model, encode.vocabulary, sts)}
+    if encode.tuned is not None:
+        tuned = with_matrix(encode.model, encode.tuned)
+        rows["trained, tuned"] = similarity(tuned, encode.vocabulary, sts)
+    return rows | {f"{row}, as cosine": np.cos(angle) for row, angle in rows.items()}
 
 
 def baselines(run, sts, vectors=None):
@@ -164,8 +154,7 @@ def short_summary(name, sts, run, before):
 
     before: row name → similarity (n,) under the model before training
     """
-    after = {"trained": similarity(run.model, run.vocabulary, sts),
-             "trained, as encode gives it": cosines(encoder_of(run).encode, sts)}
+    after = scores(run, sts)
     words = bag_cosines(texts_of(sts), *sides(sts), run.vocabulary)
     return ("Agreement with people's scores of similarity: Pearson's r, its 95% interval, "
             f"Spearman's rho\n\n{score_table(name, sts, before | after | words)}")

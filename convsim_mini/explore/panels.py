@@ -17,7 +17,6 @@ from ..inference.index import index_of
 from ..inference.replies import best_replies, pairs_of_run, replies_of_run
 from ..inference.rows import LINE, rows_of_texts
 from ..inference.sentence_encoder import encoder_of
-from ..core.layers import l2_normalize_forward
 
 REPLIES, PAIRS, POINTS, NEAREST = 5, 20_000, 1_000, 10
 LONGEST = 100    # words of a sentence of Compare, which embeds it once without each of them
@@ -51,9 +50,11 @@ class Explored:
 
 
 def marked(explored, tokens):
-    """A cell for each token; a note marks those that the vocabulary does not hold."""
-    known = explored.run.vocabulary.ids
-    return [{"content": token, "note": "" if token in known else "unknown"} for token in tokens]
+    """A cell for each token; a note has the pieces of those that are several, or unknown."""
+    vocabulary = explored.run.vocabulary
+    notes = (" ".join(map(vocabulary.token, vocabulary.split(token))) for token in tokens)
+    return [{"content": token, "note": "" if note == token else note}
+            for token, note in zip(tokens, notes)]
 
 
 def reply(explored, question):
@@ -66,7 +67,7 @@ def reply(explored, question):
 
 def compare(explored, question):
     """The cosines of your sentences, and how that of the first two changes when a word is left out
-    and its neighbours close the gap. Lesson 21 compares the learned half with counted words."""
+    and its neighbours close the gap."""
     sentences = [text for text in question["compared"].split("\n") if tokenize(text)]
     tokens = [tokenize(text) for text in sentences]
     if not 2 <= len(sentences) <= 8 or max(map(len, tokens)) > LONGEST:
@@ -74,16 +75,9 @@ def compare(explored, question):
     without = [some[:n] + some[n + 1:] for some in tokens[:2] for n in range(len(some))]
     vectors = explored.encoder.embed(explored.run.vocabulary.pack(tokens + without))
     whole, *shorter = np.split(vectors, [len(tokens), len(tokens) + len(tokens[0])])
-    e = explored.run.config.model.layers[-1]
-    parts = {"cosine": whole}
-    if explored.encoder.word_weight:
-        parts |= {"learned half": whole[:, :e], "counting half": whole[:, e:]}
-    tables = []
-    for name, part in parts.items():
-        u, _ = l2_normalize_forward(part)
-        rows = zip(sentences, (u @ u.T).tolist())
-        tables.append((name, ["", *map(str, range(1, len(sentences) + 1))],
-                       [[f"{k} {text}", *row] for k, (text, row) in enumerate(rows, start=1)]))
+    rows = zip(sentences, (whole @ whole.T).tolist())
+    tables = [("cosine", ["", *map(str, range(1, len(sentences) + 1))],
+               [[f"{k} {text}", *row] for k, (text, row) in enumerate(rows, start=1)])]
     cosine = whole[0] @ whole[1]
     for k, some in enumerate(shorter):
         tables.append((f"Sentence {k + 1}: what changes without a word",
@@ -102,20 +96,20 @@ def neighbours(explored, question):
 
 
 def attention(explored, question):
-    """How much each head looks from the word that you choose to each word, layer by layer. Lesson
-    12, One attention head, explains it."""
+    """How much each head looks from the piece of a word that you choose to each piece, layer by
+    layer. Lesson 12, One attention head, explains it."""
     encoder = ENCODERS[explored.run.config.model.encoder]
     if not encoder.attention:
         return {"status": f"A {encoder.short} has no attention. A run with --encoder transformer "
                           "has."}
-    text = question["sentence"]
-    tokens = tokenize(text)[:explored.run.config.model.max_tokens] or [""]
-    layers = encoder.attention(explored.run.model, explored.run.vocabulary.encode([text]))
+    vocabulary = explored.run.vocabulary
+    packed = vocabulary.encode([question["sentence"]])
+    pieces = [*map(vocabulary.token, packed.ids[:explored.run.config.model.max_tokens].tolist())]
+    layers = encoder.attention(explored.run.model, packed)
     weights = np.concatenate([layer[0] for layer in layers])              # (layers, heads, n, n)
-    word = min(question["word"], len(tokens) - 1)
-    head = [cell | {"word": k, "pressed": k == word}
-            for k, cell in enumerate(marked(explored, tokens))]
-    return {"status": f"From \u201c{tokens[word]}\u201d.", "tables": [
+    word = min(question["word"], len(pieces) - 1)
+    head = [{"content": piece, "word": k, "pressed": k == word} for k, piece in enumerate(pieces)]
+    return {"status": f"From \u201c{pieces[word]}\u201d.", "tables": [
         (f"Layer {number}", ["", *head],
          [[f"head {k}", *row] for k, row in enumerate(layer, start=1)])
         for number, layer in enumerate(weights[:, :, word].tolist(), start=1)]}

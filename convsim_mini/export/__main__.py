@@ -16,7 +16,6 @@ import numpy as np
 
 from ..common.cli import errors_in_one_line
 from ..common.files import new_folder, write_text
-from ..core.counting import NUMBERS
 from ..core.model import ENCODERS
 from ..evaluation import sts
 from ..evaluation.command import parser_of
@@ -44,7 +43,7 @@ def write_model(folder, encoder):
     np.savez(folder / "model.npz", **arrays)
     code = Path(sys.modules[ENCODERS[config.encoder].forward.__module__].__file__)
     settings = {"module": code.stem, "vocabulary": dataclasses.asdict(encoder.vocabulary),
-                "model": dataclasses.asdict(config) | {"word_weight": encoder.word_weight}}
+                "model": dataclasses.asdict(config)}
     write_text(folder / "settings.json", json.dumps(settings))
     write_text(folder / "modules.json", json.dumps(MODULES, indent=2) + "\n")
     core = folder / "convsim_mini" / "core"
@@ -71,11 +70,8 @@ def training_data(run):
 def card(run, encoder, folder, measured):
     """The model card, README.md of the folder. measured: r by its vectors, with an interval"""
     name = folder.resolve().name
-    numbers = f"{run.config.model.layers[-1]} learned numbers"
-    if encoder.word_weight:
-        numbers += f" and {NUMBERS} that count its words"
     return Path(PACKAGE, "export/card.md").read_text(encoding="utf-8").format(
-        title=name, quoted=json.dumps(name, ensure_ascii=False), numbers=numbers,
+        title=name, quoted=json.dumps(name, ensure_ascii=False), numbers=encoder.dimension,
         encoder=ENCODERS[run.config.model.encoder].title, data=training_data(run),
         measured=measured, note=sts.OWN_NOTE)
 
@@ -100,7 +96,7 @@ def main(argv=None):
     print(f"{options.out}/README.md says how to use the folder of {megabytes:,.0f} MB. It names no "
           "license yet: choose one before you publish it.")
     if megabytes > MOST:
-        print(f"For a smaller folder train with {SMALLER} (report/README.md).")
+        print(f"For a smaller folder train with {SMALLER}.")
 
 
 if __name__ == "__main__":

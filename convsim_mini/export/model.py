@@ -19,27 +19,21 @@ class SentenceEncoder:
 
     def __init__(self, folder=Path(__file__).parent):
         settings = json.loads(Path(folder, "settings.json").read_text(encoding="utf-8"))
-        text, self.counting, self.encoder, _ = own_code(folder, settings["module"])
+        text, self.encoder, _ = own_code(folder, settings["module"])
         self.vocabulary = text.Vocabulary(**settings["vocabulary"])
         params, config = np.load(Path(folder, "model.npz")), SimpleNamespace(**settings["model"])
         params = {name: array.astype(np.float32) for name, array in params.items()}    # of 16 bits
         self.model = self.encoder.Model(params, config, self.vocabulary.size)
-        self.directions = self.counting.word_directions(self.vocabulary.probabilities())
-        self.dimension = len(self.encode(""))
+        self.dimension = config.layers[-1]
 
     def encode(self, sentences, at_once=1_024):
         """Unit vectors: any iterable of n str → float32 (n, dimension); one str → (dimension,)."""
         if isinstance(sentences, str):
             return self.encode([sentences])[0]
         texts = list(sentences)
-        parts = [self.embed(self.vocabulary.encode(texts[k:k + at_once]))
+        parts = [self.encoder.embed(self.model, self.vocabulary.encode(texts[k:k + at_once]))
                  for k in range(0, len(texts) or 1, at_once)]
         return np.concatenate(parts)
-
-    def embed(self, packed):
-        """The learned half and the half that counts words: Packed of n → (n, dimension)."""
-        return self.counting.with_words(self.encoder.embed(self.model, packed), self.directions,
-                                        packed, self.model.config.word_weight)
 
 
 def own_code(folder, module):
@@ -51,7 +45,7 @@ def own_code(folder, module):
     sys.path.insert(0, str(folder))
     try:
         return [importlib.import_module(f"convsim_mini.core.{name}")
-                for name in ("text", "counting", "model", module)]
+                for name in ("text", "model", module)]
     finally:
         sys.path.remove(str(folder))
         taken()

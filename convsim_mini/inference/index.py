@@ -26,7 +26,7 @@ from ..fast.threads import product
 from .rows import text_of
 from .tfidf import Tfidf, read_tfidf, tfidf_of, write_tfidf
 
-FORMAT = 5       # of the four files
+FORMAT = 6       # of the four files
 META = "meta.json"
 FILES = VECTORS, TFIDF, ROWS = "vectors.npy", "tfidf.npz", "rows.jsonl"
 WORDS = 1.0, 0.3    # weights of TF-IDF for messages and replies (ours: report/README.md)
@@ -53,7 +53,7 @@ def nearest(scores, top):
 class Index:
     """n rows and their vectors, in memory or mapped from a folder's files."""
 
-    encoder: Any           # the SentenceEncoder that made the vectors, without a half for words
+    encoder: Any           # the SentenceEncoder that made the vectors
     columns: tuple         # as of Rows
     side: int              # as of Rows
     vectors: np.ndarray    # float32 (n, e), unit length
@@ -113,7 +113,6 @@ def index_of(encoder, rows):
         kept.append(json.dumps(row, default=str).encode())
     if not any(texts):
         raise UserError("no row has text to embed; choose another column or file")
-    encoder = encoder.without_words()
     vectors = encoder.encode(texts, show_progress_bar=None, as_responses=rows.side == 1)
     vectors[[not text for text in texts]] = 0                 # which is near to nothing
     return Index(encoder, rows.columns, rows.side, vectors, kept)
@@ -128,7 +127,7 @@ def open_index(folder, encoder):
     meta = Path(folder, META)
     before = meta.exists() and meta.read_bytes()
     try:
-        return _open(folder, encoder.without_words())
+        return _open(folder, encoder)
     except UserError:
         if not before or (meta.exists() and meta.read_bytes() == before):
             raise

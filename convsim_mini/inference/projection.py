@@ -1,6 +1,4 @@
-"""A matrix on top of the sentence vectors: as part of the model, and one that needs no labels."""
-
-import numpy as np
+"""A matrix on top of the sentence vectors, as part of the model."""
 
 from ..core.arrays import array_module
 
@@ -20,14 +18,3 @@ def with_matrix(model, matrix):
               if name in (f"{last}.weight", f"{last}.bias", "encoder.bag.weight") else p
               for name, p in model.params.items()}
     return model._replace(params=params)
-
-
-def all_but_the_top(vectors):
-    """The matrix I − d dᵀ: it removes the direction d in which sentence vectors agree most.
-
-    d is the eigenvector of the mean of u uᵀ with the largest eigenvalue (ours: STS dev by cosine
-    76.9 → 77.8 on Reddit; Arora et al. 2017 do it to bags of words, Mu et al. 2018 to word
-    vectors). vectors: (n, e) → (e, e)
-    """
-    _, directions = np.linalg.eigh(vectors.T.astype(np.float64) @ vectors)    # by rising eigenvalue
-    return np.eye(len(directions)) - np.outer(directions[:, -1], directions[:, -1])

@@ -9,14 +9,12 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..core.arrays import array_module, to_device
 from ..common.cli import UserError, progress, python_m
-from ..core.text import tokenize
-from ..core.model import ENCODERS, TABLE, embed, respond
+from ..core.model import ENCODERS, embed, respond
+from ..core.text import UNKNOWN
 from ..data.tables_and_logs import Reading
 from ..core.layers import l2_normalize_forward
 from .projection import with_matrix
-from ..core.counting import NUMBERS, with_words, word_directions
 from ..training.run import load_run
 from .index import Hit, Index, index_of, open_index
 from .rows import rows_of
@@ -37,26 +35,23 @@ class SentenceEncoder:
     and `similarity` work as in the package sentence-transformers, with fewer options. `fit` and
     `transform` make it a step of a scikit-learn pipeline.
 
-    word_weight: weight of the half that counts words, see core/counting.py; 0: the learned half
-    is the whole vector; columns: of the tables that it was trained on, () where their names told
+    columns: of the tables that it was trained on, () where their names told
     """
 
-    def __init__(self, model, vocabulary, identity=None, word_weight=0.0, columns=()):
-        self.model, self.vocabulary, self.word_weight = model, vocabulary, word_weight
-        self.columns = columns
-        self.directions = directions_of(model, vocabulary) if word_weight else None
+    def __init__(self, model, vocabulary, identity=None, columns=()):
+        self.model, self.vocabulary, self.columns = model, vocabulary, columns
         self.identity = identity or {}    # what its vectors depend on; an Index compares it
         self.log = []    # of dicts: what `fit` measured and logged
 
     def __repr__(self) -> str:
         kind = ENCODERS[self.model.config.encoder].short
-        return (f"SentenceEncoder({kind}, {len(self.vocabulary.words):,} words → "
+        return (f"SentenceEncoder({kind}, {len(self.vocabulary.pieces):,} pieces → "
                 f"{self.dimension:,} numbers)")
 
     @property
     def dimension(self) -> int:
         """Length of an embedding."""
-        return self.model.config.layers[-1] + (NUMBERS if self.word_weight else 0)
+        return self.model.config.layers[-1]
 
     def encode(self, sentences: str | Iterable[str], show_progress_bar: bool | None = False,
                as_responses: bool = False) -> np.ndarray:
@@ -80,7 +75,7 @@ class SentenceEncoder:
         """Embeddings of sentences as replies, by the response network; the rest as `encode`.
 
         encode(messages) @ encode_responses(replies).T scores each reply to each message. Training
-        ranks replies by this score (ours: the words' half, and the direction that `load` removes).
+        ranks replies by this score.
         """
         return self.encode(sentences, as_responses=True)
 
@@ -94,12 +89,8 @@ class SentenceEncoder:
             u = embed(self.model, part)
             if as_responses:
                 u, _ = l2_normalize_forward(respond(self.model, u))
-            vectors[first:first + AT_ONCE] = with_words(u, self.directions, part, self.word_weight)
+            vectors[first:first + AT_ONCE] = u
         return vectors
-
-    def without_words(self):
-        """The same encoder without the half that counts words, as an Index wants it."""
-        return SentenceEncoder(self.model, self.vocabulary, {**self.identity, "word_weight": 0.0})
 
     def fit(self, sentences: Any, y: Any = None) -> Self:
         """What scikit-learn calls first. There is nothing left to learn. → the encoder itself"""
@@ -128,7 +119,7 @@ class SentenceEncoder:
         words: as of Index.search. A folder is read and checked as a whole each time.
         """
         index = index if isinstance(index, Index) else open_index(index, self)
-        if index.encoder.identity != self.without_words().identity:
+        if index.encoder.identity != self.identity:
             raise ValueError("another run made the index; search it with that run's encoder")
         return index.search([sentence], k, words)[0]
 
@@ -141,52 +132,38 @@ class SentenceEncoder:
         return (l2_normalize_forward(u)[0] @ l2_normalize_forward(v)[0].T).astype(np.float32)
 
 
-def directions_of(model, vocabulary):
-    """`word_directions` of a Vocabulary, on a Model's device."""
-    xp = array_module(model.params[TABLE])
-    return to_device(word_directions(vocabulary.probabilities()), xp)
-
-
 def tell_cut(config, lengths):
     """Print how many sentences of these lengths (n,) a ModelConfig's encoder cuts, if any."""
     longest = ENCODERS[config.encoder].longest(config)
     if longest and (lengths > longest).any():
         print(f"{(lengths > longest).sum():,} of {len(lengths):,} sentences have more than "
-              f"{longest} words and are cut there")
+              f"{longest} pieces of words and are cut there")
 
 
 def tell_unknown(sentences, vocabulary):
-    """Print to standard error which sentences hold no word of the Vocabulary."""
+    """Print to standard error which sentences hold no word that the Vocabulary can spell."""
     for sentence in sentences:
-        tokens = tokenize(sentence)
-        words = [token for token in tokens if token[0].isalnum()] or tokens
-        if not vocabulary.ids.keys() & set(words):
-            print(f'"{sentence}": 0 of {len(words)} words are known, so its vector says little',
+        if not (vocabulary.encode([sentence]).ids != UNKNOWN).any():
+            print(f'"{sentence}": none of its words is known, so its vector says little',
                   file=sys.stderr)
 
 
-def load(run, device="cpu", tuned=False, words=None):
+def load(run, device="cpu", tuned=False):
     """The SentenceEncoder of a run, its folder or its file, on "cpu" or "gpu".
 
-    A vector has two halves. The learned one is the model's times a matrix of the run. With `tuned`
-    that is what `tune` learned, else "all_but_the_top", where the run has it: it removes
-    the direction in which all vectors agree (Mu et al. 2018). The other half counts words; `words`
-    is its weight, None the run's own; 0 leaves it out. Raises UserError as `load_run`, or without
-    a tuned matrix.
+    tuned: multiply the vectors by the matrix that `tune` learned. Raises UserError as `load_run`,
+    and for a run without that matrix.
     """
-    return encoder_of(load_run(run, device), tuned, words)
+    return encoder_of(load_run(run, device), tuned)
 
 
-def encoder_of(run, tuned=False, words=None):
+def encoder_of(run, tuned=False):
     """The SentenceEncoder of a Run that is loaded already; the rest as `load`."""
-    matrix = run.matrices.get("tuned" if tuned else "all_but_the_top")
-    if tuned and matrix is None:
+    if tuned and run.tuned is None:
         raise UserError(f"{run.path}: holds no tuned matrix; make it: " +
                         python_m(f"convsim_mini.tune {run.path} --data DIR"))
+    matrix = run.tuned if tuned else None
     crc = None if matrix is None else zlib.crc32(np.ascontiguousarray(matrix))
-    weight = run.config.model.word_weight if words is None else float(words)
-    if not 0 <= weight < np.inf:
-        raise UserError(f"words {weight}: expected a weight of 0 or more")
-    identity = {"weights": run.weights, "tuned": tuned, "matrix": crc, "word_weight": weight}
-    return SentenceEncoder(with_matrix(run.model, matrix), run.vocabulary, identity, weight,
+    identity = {"weights": run.weights, "matrix": crc}
+    return SentenceEncoder(with_matrix(run.model, matrix), run.vocabulary, identity,
                            run.config.columns)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse.linalg
 
-from ..core.text import Vocabulary, tokenize
+from ..core.text import UNKNOWN, Vocabulary, tokenize
 
 
 def term_counts(packed, words):
@@ -40,8 +40,7 @@ def tfidf(packed, sentences, df):
 
 def vocabulary_of(texts):
     """The Vocabulary of all words of a list of B texts, and the texts as Packed of B."""
-    counts = Counter(token for text in texts for token in tokenize(text))
-    vocabulary = Vocabulary.from_counts(counts, None, 1)
+    vocabulary = Vocabulary.of_words(Counter(token for text in texts for token in tokenize(text)))
     return vocabulary, vocabulary.encode(texts)
 
 
@@ -49,7 +48,7 @@ class Tfidf(NamedTuple):
     """n texts by TF-IDF, to be searched by their words."""
 
     words: list                       # the v words of the texts
-    columns: scipy.sparse.csc_matrix  # (n, 1 + v + 1): unit rows; ids as of a Vocabulary
+    columns: scipy.sparse.csc_matrix  # (n, 1 + v): unit rows; ids as of a Vocabulary
 
     def scores(self, texts):
         """The cosine of each text with each of the n texts: yields float32 (n,) for each.
@@ -57,7 +56,8 @@ class Tfidf(NamedTuple):
         Words that none of the n texts holds do not count.
         """
         df = np.diff(self.columns.indptr)
-        packed = Vocabulary(self.words, [], 0, oov_buckets=1).encode(texts)
+        df[UNKNOWN] = 0                                       # nor do texts without a word
+        packed = Vocabulary(self.words, []).encode(texts)
         sentences = np.where(df, self.columns.shape[0], 0)    # a word of no text: ln(1/1) = 0
         for query in tfidf(packed, sentences, df):
             scores = np.zeros(self.columns.shape[0], np.float32)
@@ -71,7 +71,7 @@ def tfidf_of(texts):
     """The Tfidf of a list of texts, fitted on them."""
     vocabulary, packed = vocabulary_of(texts)
     frequencies = document_frequency(packed, vocabulary.size)
-    return Tfidf(vocabulary.words, tfidf(packed, *frequencies).tocsc().astype(np.float32))
+    return Tfidf(vocabulary.pieces, tfidf(packed, *frequencies).tocsc().astype(np.float32))
 
 
 def write_tfidf(path, tfidf):

@@ -21,8 +21,8 @@ from ..training.settings import flat
 from .results import measure, to_choose_by
 
 TASKS = ("response", "sts", "cqa")
-NOTE = """P@1 is by the learned half, per cent, on the run's own test pairs. Runs on other pairs
-have other inputs. STS is Pearson's r × 100, MAP is × 100, both by the vectors of `encode`. Brackets
+NOTE = """P@1 is per cent, on the run's own test pairs. Runs on other pairs
+have other inputs. STS is Pearson's r × 100 of the cosine, MAP is × 100. Brackets
 hold 95% intervals, and those of differences are paired. Below the runs stands the mean ± standard
 deviation of those that differ in the seed alone."""
 
@@ -36,7 +36,7 @@ class Measure(NamedTuple):
 
 
 def replies(results):
-    """P@1 in per cent, by the learned half."""
+    """P@1 in per cent."""
     tests = [result.data["response"]["test"] for result in results]
     texts = [test.corpus.test.keys[test.pairs] for test in tests]         # their hashes: (n, 2)
     right = [result.predicted("response", "test") == 1 for result in results]
@@ -57,7 +57,7 @@ def similarity(name, pairs, results):
 
 def questions(name, asked, results):
     """MAP × 100 on Questions, by the vectors of `encode`."""
-    best = [cqa.top_ten(asked, result.predicted("cqa", name, cqa.BOTH)) for result in results]
+    best = [cqa.top_ten(asked, result.predicted("cqa", name)) for result in results]
     return Measure(f"MAP {name}", [100 * ranking_scores(of_run)[0] for of_run in best],
                    [100 * np.array(map_difference(of_run, best[0])) for of_run in best[1:]])
 

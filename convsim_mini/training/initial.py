@@ -6,6 +6,8 @@ from ..core.nli import LABELS
 from ..core.model import ENCODERS, Model
 from .word_vectors import ppmi_svd
 
+A = 3e-4    # of a/(a + p)
+
 
 def initial_model(config, corpus):
     """The Model of a Config before any training, from its seed: the same arrays every time."""
@@ -19,7 +21,7 @@ def initial_parameters(config, table, rng, classifies=False):
     """The parameters before any training: a flat dict of float32 arrays with dotted names.
 
     Matrices are drawn uniformly, with the variance that keeps signal and gradient the same size
-    (Glorot and Bengio 2010); with identity_start square layers of the encoder are the identity.
+    (Glorot and Bengio 2010); with the start from the corpus square layers are the identity.
     With residual_response the last layer of the response network starts small. With `bag` the last
     layer of the encoder starts at zero, so at first the bag alone makes the vector. config:
     ModelConfig; table: (R, d) initial embeddings; classifies: with NLI's classifier
@@ -40,7 +42,7 @@ def initial_parameters(config, table, rng, classifies=False):
             bound = np.sqrt(6 / fans) * (0.1 if small else 1)
             params[name] = rng.uniform(-bound, bound, shape).astype(np.float32)
             is_linear = name.startswith(("encoder.linear", "encoder.bag"))
-            if config.identity_start and is_linear and shape[0] == shape[1]:
+            if config.start == "corpus" and is_linear and shape[0] == shape[1]:
                 params[name] = np.eye(shape[0], dtype=np.float32)
     if config.bag:
         params[f"encoder.linear{len(config.layers) - 1}.weight"][:] = 0
@@ -65,22 +67,22 @@ def parameter_shapes(config, rows, classifies=False):
 
 
 def initial_table(corpus, bigrams, model, rng):
-    """Word rows, then bigram rows: float32 (vocabulary size + bigrams, embedding_dim).
+    """Rows of pieces, then of bigrams: float32 (vocabulary size + bigrams, embedding_dim).
 
-    Rows are drawn from a normal distribution, but a share `svd_share` of a word's numbers comes
-    from co-occurrences. With `frequency_weight` a sum of embeddings starts as a weighted bag of
-    words, in which "the" hardly counts (Arora et al. 2017).
+    A random row is normal. From the corpus a piece starts as its co-occurrences, times a/(a + p),
+    p being its share of all pieces. So a sum of rows is a weighted bag of words, in which "the"
+    hardly counts (Arora et al. 2017). A bigram starts at zero: random ones would drown the words.
     """
-    words, dim = corpus.vocabulary.size, model.embedding_dim
-    of_words = rng.standard_normal((words, dim), np.float32)
-    if from_svd := round(model.svd_share * dim):
-        vectors = ppmi_svd(corpus.train, 1 + len(corpus.vocabulary.words), from_svd, rng)
-        of_words[:vectors.shape[0], :vectors.shape[1]] = vectors
-    if a := model.frequency_weight:
-        weight = a / (a + corpus.vocabulary.probabilities())
-        of_words *= weight.astype(np.float32)[:, None]
-    table = np.empty((words + bigrams, dim), np.float32)      # not before: the SVD needs much, too
-    table[:words] = of_words
-    table[words:] = 0 if model.zero_bigrams else rng.standard_normal((bigrams, dim), np.float32)
+    pieces, dim = corpus.vocabulary.size, model.embedding_dim
+    of_pieces = rng.standard_normal((pieces, dim), np.float32)
+    if model.start == "corpus":
+        vectors = ppmi_svd(corpus.train, pieces, dim, rng)
+        of_pieces[1:len(vectors), :vectors.shape[1]] = vectors[1:]        # UNKNOWN stays random
+        weight = A / (A + corpus.vocabulary.probabilities())
+        of_pieces *= weight.astype(np.float32)[:, None]
+    table = np.zeros((pieces + bigrams, dim), np.float32)    # not before: the SVD needs much, too
+    table[:pieces] = of_pieces
+    if model.start == "random":
+        table[pieces:] = rng.standard_normal((bigrams, dim), np.float32)
     table /= np.float32(ENCODERS[model.encoder].table_divisor(dim))
     return table

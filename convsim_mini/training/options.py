@@ -23,12 +23,12 @@ from .settings import config_from_dict, flat, settings
 INHERITED = {"preset", "pairs", "columns", "encoding",
              *(name for name in settings() if "." in name)}
 KEPT = {name for name in settings() if name.startswith(("text.", "model."))} - {
-    "text.filters_off", "model.dropout", "model.max_tokens", "model.scale", "model.word_weight"}
+    "text.filters_off", "model.dropout", "model.max_tokens", "model.scale"}
 
 
 def parse_config(argv):
     """Command line to Config. Raises UserError for options and files that cannot be used."""
-    asked = with_all_visits(parse(argv))
+    asked = with_own_steps(parse(argv))
     encoder = asked.pop("encoder", None)
     start, inherited = {}, {}
     if "init" in asked:
@@ -39,7 +39,7 @@ def parse_config(argv):
         in_file = read_object(path, "cannot be read as JSON", "expected a run's config.json",
                               "--config")
         config_from_dict(in_file, f"--config {path}")
-        asked = with_all_visits(flat(in_file)) | asked
+        asked = with_own_steps(flat(in_file)) | asked
     if encoder:
         asked["model.encoder"] = encoder
         inherited["preset"] = ENCODERS[encoder].preset
@@ -66,9 +66,9 @@ def parse_config(argv):
     return config
 
 
-def with_all_visits(given):
-    """Settings that somebody has given; where `steps` are among them, pairs come as often."""
-    return ({"visits": None} if "steps" in given else {}) | given
+def with_own_steps(given):
+    """Settings that somebody has given; where `epochs` are among them, steps follow from these."""
+    return ({"steps": None} if "epochs" in given else {}) | given
 
 
 def absolute(place):

@@ -1,6 +1,6 @@
 """A run on disk: one file, model.safetensors, which can be copied and shared.
 
-It holds the weights of the step that is best on dev, and the matrices for their vectors. Its
+It holds the weights of the step that is best on dev, and the matrix that `tune` learned. Its
 metadata hold the settings, the vocabulary, the step, what was measured on dev, and one checksum.
 While a run trains, training.safetensors beside it holds the newest weights and the optimiser's
 state; a finished run has none. config.json is for people and for `--config`, log.jsonl for figures.
@@ -28,7 +28,7 @@ from .initial import parameter_shapes
 from .settings import config_from_dict
 
 MODEL, TRAINING, LOG = "model.safetensors", "training.safetensors", "log.jsonl"
-MATRIX, STATE = "matrix.", "state."    # what the names of arrays begin with that are no weights
+TUNED, STATE = "tuned", "state."    # names of arrays that are no weights; the second is a prefix
 # Settings that do not tell runs apart: where files are (pairs and NLI data have checksums), and how
 # it is computed.
 PLACES = {"run", "init", "pairs", "columns", "encoding", "nli", "data", "cache", "device",
@@ -47,7 +47,7 @@ class Run(NamedTuple):
     corpus: int = 0        # checksum of the Corpus that it was trained on
     nli: int | None = None    # checksum of the NLI data that it was trained on
     weights: int = 0       # checksum of the weights and the vocabulary
-    matrices: dict = {}    # name → (e, e) for its vectors: "tuned", "all_but_the_top"
+    tuned: np.ndarray | None = None    # the matrix (e, e) for its vectors that `tune` learned
     state: dict = {}       # the optimiser's, in training.safetensors
 
     @property
@@ -66,7 +66,7 @@ def save_run(run):
     params = to_host(run.model.params) if run.model else {}
     words = dataclasses.asdict(run.vocabulary)
     arrays = {**params,
-              **{MATRIX + name: matrix for name, matrix in run.matrices.items()},
+              **({} if run.tuned is None else {TUNED: run.tuned}),
               **{STATE + name: array for name, array in to_host(run.state).items()}}
     save_arrays(run.path, arrays, {
         "settings": dataclasses.asdict(run.config), "vocabulary": words, "step": run.step,
@@ -86,8 +86,8 @@ def keep_as_model(folder):
     replace_file(Path(folder, MODEL), link)
 
 
-def save_matrix(run, name, matrix):
-    """Add a matrix (e, e) for the vectors of a Run to its file; → the Run with it.
+def save_tuned(run, matrix):
+    """Add the matrix (e, e) that `tune` learned to a Run's file; → the Run with it.
 
     Raises UserError where the run still trains.
     """
@@ -96,8 +96,8 @@ def save_matrix(run, name, matrix):
                         python_m(f"convsim_mini.train --resume {run.folder}"))
     arrays, about = load_arrays(run.path)
     matrix = matrix.astype(np.float32)
-    save_arrays(run.path, arrays | {MATRIX + name: matrix}, about)
-    return run._replace(matrices=run.matrices | {name: matrix})
+    save_arrays(run.path, arrays | {TUNED: matrix}, about)
+    return run._replace(tuned=matrix)
 
 
 def load_run(run, device="cpu"):
@@ -105,11 +105,10 @@ def load_run(run, device="cpu"):
     path = file_of(run)
     arrays, about = load_arrays(path)
     run = _run_of(path, about)
-    parts = {MATRIX: {}, STATE: {}, "": {}}
-    for name, array in arrays.items():
-        kind = next(prefix for prefix in parts if name.startswith(prefix))
-        parts[kind][name.removeprefix(kind)] = array
-    params = {name: np.asarray(p, np.float32) for name, p in parts[""].items()}    # or 16 bits
+    tuned = arrays.pop(TUNED, None)
+    state = {name.removeprefix(STATE): arrays.pop(name) for name in [*arrays]
+             if name.startswith(STATE)}
+    params = {name: np.asarray(p, np.float32) for name, p in arrays.items()}    # or 16 bits
     rows = run.vocabulary.size + run.config.bigram_rows
     shapes = parameter_shapes(run.config.model, rows, run.config.classifies)
     if shapes != {name: p.shape for name, p in params.items()}:
@@ -117,7 +116,7 @@ def load_run(run, device="cpu"):
                         f"{OLDER}")
     params = to_device(params, device_module(device, run.config.precision))
     model = Model(params, run.config.model, run.vocabulary.size)
-    return run._replace(model=model, matrices=parts[MATRIX], state=parts[STATE])
+    return run._replace(model=model, tuned=tuned, state=state)
 
 
 def describe(run):

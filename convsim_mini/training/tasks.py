@@ -50,9 +50,9 @@ def batches(config, tasks, first_step=0, trains_nli=None):
         if is_nli is None:
             is_nli = nli_steps(config, step + 1) > nli_steps(config, step)
         if is_nli:
-            yield tasks.nli.batch(next(nli_order))            # every word counts: "not" may decide
+            yield tasks.nli.batch(next(nli_order))
         else:
-            yield schedule.training_batch(config, tasks.conversation, next(order), step)
+            yield tasks.conversation.batch(next(order), config.optim.mask_false_negatives)
 
 
 def batch_sizes(optim, step, steps):
@@ -102,15 +102,14 @@ def fitting_batches(config, tasks, workers):
     return dataclasses.replace(config, optim=dataclasses.replace(config.optim, **sizes))
 
 
-def fitting_steps(config, tasks):
-    """A Config whose steps visit each pair of conversations at most `visits` times."""
-    visits, pairs = config.visits, tasks.conversation.pairs
-    if not visits or "replies" not in config.taught:
+def with_steps(config, tasks):
+    """A Config with its number of steps: its own, or as many as its epochs take."""
+    if config.steps:
         return config
-    largest, _ = batch_sizes(config.optim, config.steps - 1, config.steps)
-    most = math.ceil(visits * pairs / largest)
-    if config.steps <= most:
-        return config
-    print(f"{most:,} steps in the place of {config.steps:,}: with {pairs:,} pairs each comes "
-          f"{visits} times; --visits or --steps changes it\n")
-    return dataclasses.replace(config, steps=most)
+    optim, first, size = config.optim, tasks.conversation, config.optim.batch_size
+    if "replies" not in config.taught:
+        first, size = tasks.nli, optim.nli_batch_size
+    elif tasks.nli and not optim.nli_workers:
+        size *= 1 - config.nli_share                          # the other steps train NLI
+    size *= optim.drop_at + schedule.GROWN * (1 - optim.drop_at)
+    return dataclasses.replace(config, steps=max(1, round(config.epochs * first.pairs / size)))

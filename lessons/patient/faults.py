@@ -55,7 +55,7 @@ def with_dev(corpus, rng):
 
 def yes(corpus, rng):
     """A third of train's replies becomes "yes". The keys stay, by which the mask finds them."""
-    train, said = corpus.train, np.int32(corpus.vocabulary.id("yes"))
+    train, said = corpus.train, np.int32(corpus.vocabulary.ids["yes"])
     packed = Packed(np.append(train.ids, said), np.append(train.offsets, len(train.ids) + 1))
     which = np.arange(2 * train.pairs)
     which[1::2][rng.random(train.pairs) < 1 / 3] = 2 * train.pairs
@@ -64,7 +64,7 @@ def yes(corpus, rng):
 
 def alphabetical(vocabulary, ids):
     """Ids by a vocabulary of the same words that is sorted otherwise."""
-    order = np.argsort(vocabulary.words)
+    order = np.argsort(vocabulary.pieces)
     table = np.arange(vocabulary.size, dtype=np.int32)
     table[1 + order] = 1 + np.arange(len(order))
     return table[ids]
@@ -110,9 +110,10 @@ FAULTS = {
         "A third of the replies is \"yes\", and equal replies are not masked.", {"data": yes},
         [("batch", "of these not masked", 100, inf)],
         "Compute the keys from the texts that are trained on. Mask equal replies."),
-    "few-words": Fault(
-        "The vocabulary has 50 words.", {"words": 50}, [("vocabulary", "unknown in dev", 20, 100)],
-        "Count words on all of train, and keep enough for 95% of the running words."),
+    "few-pieces": Fault(
+        "The vocabulary has 1,000 pieces.", {"pieces": 1_000},
+        [("vocabulary", "inside words in dev", 20, 100)],
+        "Learn the pieces on all of train, and enough that most words are one piece."),
     "batches-by-length": Fault(
         "Each batch holds messages of one length.",
         {"order": lambda train: np.argsort(train.packed.lengths[::2], kind="stable")},
@@ -126,17 +127,17 @@ FAULTS = {
 
     # the step
     "rate-too-high": Fault(
-        "The learning rates are 100 times too high.", {"rates": (100.0, 100.0, 20)},
+        "The learning rates are 100 times too high.", {"rates": (100.0, 100.0, 0.25)},
         [("steps", "first layer, first step", 0.045, inf),
          ("steps", "table, last step", 0.06, inf)],
         "Divide the rates by ten until the loss is quiet."),
     "rate-too-low": Fault(
-        "The learning rates are 100 times too low.", {"rates": (0.01, 0.01, 20)},
+        "The learning rates are 100 times too low.", {"rates": (0.01, 0.01, 0.25)},
         [("steps", "first layer, last step", 1e-9, 1e-4)],
         "Multiply the rates by ten until ‖Δp‖/‖p‖ is near a thousandth."),
     "no-warm-up": Fault(
         "The rates are three times too high from the first step on; there is no warm-up.",
-        {"rates": (3.0, 3.0, 0)},
+        {"rates": (3.0, 3.0, 0.0)},
         [("steps", "first layer, first step", 0.02, 0.04),
          ("steps", "first layer, last step", 0, 0.01)],
         "Let the rates rise over the first steps, and lower them."),

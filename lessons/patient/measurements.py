@@ -49,7 +49,7 @@ def norms(run):
 def gradients(run):
     """A gradient check of a tiny model: error, and length over the numeric gradient's length."""
     rng = np.random.default_rng(run.config.seed)
-    config = ModelConfig(embedding_dim=4, layers=[4, 3], scale=2.0, identity_start=False)
+    config = ModelConfig(embedding_dim=4, layers=[4, 3], scale=2.0, start="random")
     table = rng.standard_normal((12, 4))                      # 8 words, 4 rows of bigrams
     params = {name: p.astype(float) for name, p in initial_parameters(config, table, rng).items()}
     ids = rng.integers(0, 8, 40).astype(np.int32)             # six pairs; words repeat
@@ -140,16 +140,17 @@ def batch(run):
 
 
 def vocabulary(run):
-    """Words with an id of their own, and the share of words without one, per cent."""
-    known = len(run.corpus.vocabulary.words)
-    return {"words": known, **{f"unknown in {name}": 100 * (some.ids > known).mean()
-            for name, some in (("train", run.corpus.train), ("dev", run.corpus.dev))}}
+    """How many pieces of words have an id, and the share that stands inside words, per cent."""
+    inside = np.array([False, *(piece[:2] == "##" for piece in run.corpus.vocabulary.pieces)])
+    return {"pieces": len(inside) - 1, **{
+        f"inside words in {name}": 100 * inside[some.ids].mean()
+        for name, some in (("train", run.corpus.train), ("dev", run.corpus.dev))}}
 
 
 def ids(run):
     """Ids of some words, in training and as the evaluation reads them."""
     vocabulary = run.corpus.vocabulary
-    known = np.arange(1, 1 + len(vocabulary.words), dtype=np.int32)
+    known = np.arange(1, vocabulary.size, dtype=np.int32)
     read = run.parts.read(vocabulary, known)
     shown = {f"“{word}”": f"{vocabulary.ids[word]}, {read[vocabulary.ids[word] - 1]}"
              for word in ("you", "movie", "music") if word in vocabulary.ids}
@@ -196,7 +197,7 @@ def space(run):
 
 def read(run):
     """Five pairs of the first batch as text."""
-    names, one = ["", *run.corpus.vocabulary.words], run.batches[0].sentences
+    names, one = ["", *run.corpus.vocabulary.pieces], run.batches[0].sentences
     texts = [" ".join(names[k] if k < len(names) else "▢" for k in one.part(b, b + 1).ids)
              for b in range(2 * K)]
     return {f"{k + 1}": f"{texts[k]}  →  {texts[K + k]}" for k in range(5)}

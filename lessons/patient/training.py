@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))    # where small_encoder.py is
 
-from small_encoder import OOV_BUCKETS, some_chat
+from small_encoder import some_chat
 import numpy as np
 
 from convsim_mini.config import Config, ModelConfig, OptimConfig, TextConfig
@@ -21,15 +21,15 @@ from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.pairs import batch_order
 from convsim_mini.training.initial import initial_model
 
-PAIRS, WORDS, BIGRAMS, DIM, K, STEPS = 12_000, 4_000, 10_000, 100, 128, 80
+PAIRS, PIECES, BIGRAMS, DIM, K, STEPS = 12_000, 4_000, 10_000, 100, 128, 80
 NAMES = {"table": "encoder.embedding.weight", "first layer": "encoder.linear0.weight",
          "second layer": "encoder.linear1.weight", "response network": "response.linear0.weight"}
 
 
 @cache
-def chat(words):
+def chat(pieces):
     """A Corpus with a vocabulary of this size. Its test split is dev as well, for it is larger."""
-    corpus = some_chat(PAIRS, words)
+    corpus = some_chat(PAIRS, pieces)
     return corpus._replace(dev=corpus.test)
 
 
@@ -42,10 +42,10 @@ def vectors(model, messages, replies):
 class Parts:
     """What a training is made of. These are the healthy parts."""
 
-    rates: tuple = (1.0, 1.0, 20)    # factors on the rate and on the table's; steps of warm-up
+    rates: tuple = (1.0, 1.0, 0.25)    # factors on the rate and the table's; share of warm-up
     frozen: str = ""    # a parameter that is not updated
     scale: float = 20.0    # on the scores
-    words: int = WORDS    # of the vocabulary
+    pieces: int = PIECES    # of the vocabulary
     data: Callable = lambda corpus, rng: corpus    # → the Corpus that is trained on
     order: Callable | None = None    # train → all its pair numbers; its batches are runs of them
     start: Callable = lambda params: None    # changes the first values in place
@@ -80,10 +80,10 @@ def settings(parts, seed):
     """The Config of these parts."""
     factor, of_table, warmup = parts.rates
     return Config(
-        text=TextConfig(words=parts.words, oov_buckets=OOV_BUCKETS, bigram_buckets=BIGRAMS),
+        text=TextConfig(pieces=parts.pieces, bigram_buckets=BIGRAMS),
         model=ModelConfig(embedding_dim=DIM, layers=[DIM, DIM], scale=parts.scale),
         optim=OptimConfig(batch_size=K, rate=1e-3 * factor, table_rate=0.06 * of_table,
-                          warmup=warmup, decay="none", word_dropout=0.0),
+                          warmup=warmup, decay="none"),
         steps=STEPS, seed=seed)
 
 
@@ -99,7 +99,7 @@ def batches(parts, train, seed):
 
 def train(parts, seed):
     """Train a model that is made of these parts → Run."""
-    corpus = parts.data(chat(parts.words), np.random.default_rng(seed))
+    corpus = parts.data(chat(parts.pieces), np.random.default_rng(seed))
     config = settings(parts, seed)
     model = initial_model(config, corpus)
     parts.start(model.params)

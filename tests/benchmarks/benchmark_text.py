@@ -42,8 +42,8 @@ def ours(lines):
 
     config, rng = Config(), np.random.default_rng(0)
     counts = Counter(token for line in lines for token in tokenize(line))
-    vocabulary = Vocabulary.from_counts(counts, config.text.words, config.text.oov_buckets)
-    rows = 1 + config.text.words + config.text.oov_buckets + config.text.bigram_buckets
+    vocabulary = Vocabulary.of_pieces(counts, config.text.pieces)
+    rows = 1 + config.text.pieces + config.text.bigram_buckets
     table = rng.standard_normal((rows, WIDTH), np.float32)
     model = Model(initial_parameters(config.model, table, rng), config.model, vocabulary.size)
     encoder = SentenceEncoder(model, Vocabulary(**asdict(vocabulary)))

@@ -54,7 +54,8 @@ def child(preset, steps):
     from convsim_mini.training import distributed, tasks
     from convsim_mini.training.options import parse_config
 
-    config = parse_config(["--preset", preset, "--model.svd_share", "0"])    # the speed is the same
+    config = parse_config(["--preset", preset, "--steps", "1000",
+                           "--model.start", "random"])        # the speed is the same
     workers = distributed.launched()
     claim_process()
     corpus = open_corpus(config)

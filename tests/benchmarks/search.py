@@ -44,13 +44,11 @@ def places_of_first(scores, right):
 
 def ways(run, queries, rows):
     """Name → scores (queries, rows) of each way that a run can search."""
-    encoder = load(run)
-    index = index_of(encoder, rows_of_texts(rows))
+    index = index_of(load(run), rows_of_texts(rows))
     learned = index.encoder.encode(queries) @ index.vectors.T
     words = np.array([*index.tfidf.scores(queries)])
     weighted = {f"{run}: learned + {w} · TF-IDF": learned + w * words for w in (0, 0.5, 1, 1.5, 2)}
-    vectors = encoder.encode(queries) @ encoder.encode(rows).T
-    return {"TF-IDF of the rows": words, f"{run}: vectors of encode": vectors, **weighted}
+    return {"TF-IDF of the rows": words, **weighted}
 
 
 def main(*runs, data):

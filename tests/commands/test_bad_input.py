@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 
+from convsim_mini.common import arrays_file
 from convsim_mini.common.arrays_file import load_arrays, save_arrays
 from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.evaluation.cqa import OWN as OWN_CQA
@@ -43,7 +44,7 @@ train --pairs good.tsv --columns question   | columns question two
 train --pairs good.tsv --encoding utf-16    | --encoding utf-16 ASCII cp1252
 train --pairs good.tsv --run /proc/run      | /proc/run
 train --pairs good.tsv --run run            | run exists already
-train --init run --text.words 17            | --text.words 17 --init
+train --init run --text.pieces 17           | --text.pieces 17 --init
 train --init run --model.layers 17          | --model.layers 17 --init 16
 train --task multitask                      | --task multitask --nli
 train --pairs good.tsv --nli nli            | --task --nli
@@ -57,6 +58,7 @@ evaluation.sts exported                     | exported model.safetensors
 evaluation.sts run --vectors LONG            | xxx
 evaluation.sts run-weights                  | run-weights damaged
 evaluation.sts run-none                     | run-none
+evaluation.sts run-old                      | run-old another version format 8, expected 9
 evaluation.cqa --data cqa-entity            | cqa-entity/a.xml entities refused
 evaluation.nli run                          | run NLI
 evaluation.senteval run                     | --data
@@ -70,6 +72,7 @@ encode run --file good.tsv                  | 30 sentences
 encode run hello --out /dev/null            | /dev/null replaced
 encode run hello --file good.tsv            | arguments --file
 encode run --file good.tsv --index index    | index exists already
+encode run hello --index index --words nan  | --words nan
 """.strip().splitlines()
 CASES = [[part.strip() for part in case.split("|", 1)] for case in CASES]
 SHORT = {"NINES": "9" * 5_000, "LONG": "x" * 300}    # in the lines above
@@ -82,8 +85,14 @@ def change(path, how):
 def not_finite(run):
     arrays, about = load_arrays(run / WEIGHTS)
     arrays["encoder.embedding.weight"][:] = np.nan
-    del arrays["matrix.all_but_the_top"]
     save_arrays(run / WEIGHTS, arrays, about)
+
+
+def of_format_8(run):
+    with pytest.MonkeyPatch.context() as patch:
+        arrays, about = load_arrays(run / WEIGHTS)
+        patch.setattr(arrays_file, "FORMAT", 8)
+        save_arrays(run / WEIGHTS, arrays, about | {"format": 8})
 
 
 WEIGHTS = "model.safetensors"
@@ -91,7 +100,7 @@ DAMAGED = {    # folder → what is done to a copy of the run
     "run": lambda run: None, "run-none": lambda run: (run / WEIGHTS).unlink(),
     "run-cut": lambda run: change(run / WEIGHTS, lambda data: data[:500]),
     "run-weights": lambda run: change(run / WEIGHTS, lambda data: data[:-1] + b"x"),
-    "run-nan": not_finite}
+    "run-nan": not_finite, "run-old": of_format_8}
 NLI_PAIR = b'{"gold_label": "neutral", "sentence1": "a", "sentence2": "b"}\n'
 
 

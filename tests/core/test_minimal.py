@@ -19,7 +19,7 @@ from small_transformer import pack
 
 NAMES = {"table": "encoder.embedding.weight", "W": "encoder.linear0.weight",
          "R": "response.linear0.weight", "b": "response.linear0.bias"}
-RATE, TABLE_RATE, STEPS = 1e-3, 0.06, 20
+STEPS = 20
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def test_its_steps_are_those_of_the_package():
         minimal.update(params, grads, state, step)
         both = pack(*(pair[side] for side in (0, 1) for pair in pairs))
         of_package, grads = loss_and_gradients(model, Batch(both))
-        optimizer.step(model.params, grads, RATE, TABLE_RATE)
+        optimizer.step(model.params, grads, minimal.RATE, minimal.TABLE_RATE)
         assert abs(loss - of_package) < 1e-9
         for name, p in params.items():
             assert p.dtype == np.float64

@@ -33,7 +33,7 @@ from convsim_mini.core.pairs import Batch
 from convsim_mini.core.text import Vocabulary
 
 rng = np.random.default_rng(0)
-vocabulary = Vocabulary(["how", "are", "you"], [3, 2, 1], total=9, oov_buckets=2)
+vocabulary = Vocabulary(["how", "are", "you"], [3, 2, 1])
 config = SimpleNamespace(encoder="dan", layers=[5], residual_response=True, unit_response=True,
                          scale=20.0, dropout=0.1, embedding_dim=4, transformer_layers=1, heads=2,
                          hidden=3, bag=False, max_tokens=9)

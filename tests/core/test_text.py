@@ -1,4 +1,4 @@
-"""Tokens, vocabulary, packed sentences, bigram rows and word dropout."""
+"""Tokens, pieces of words, packed sentences and bigram rows."""
 
 import json
 import os
@@ -6,18 +6,17 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import asdict
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import regex
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.core import text as text_module
-from convsim_mini.core.packed import drop_words, words_and_bigrams
+from convsim_mini.core.packed import words_and_bigrams
 from convsim_mini.core.text import (
-    LONGEST_PIECE, UNKNOWN, URL, Pieces, Vocabulary, normalize, stable_hash, tokenize)
+    INSIDE, LONGEST_CHUNK, UNKNOWN, URL, Chunks, Vocabulary, learn_pieces, normalize, tokenize)
 
 from conftest import PATH
 from small_transformer import pack
@@ -25,7 +24,6 @@ from small_transformer import pack
 
 packed_sentences = st.lists(st.lists(st.integers(0, 49), min_size=1, max_size=12), min_size=1,
                             max_size=8)
-chances = st.sampled_from([0.0, 0.25, 0.5, 1.0])
 
 
 # ---------------------------------------------------------------- tokens
@@ -111,20 +109,20 @@ def test_tokens_are_those_of_the_whole_text_and_lose_nothing_but_white_space(tex
 
 @given(st.lists(texts, max_size=9))
 def test_encoding_is_packing_tokens(some):
-    vocabulary = Vocabulary(["fig", "'", "1", ","], [4, 3, 2, 1], 10, 7)
+    vocabulary = Vocabulary(["fig", "'", "f", "##i", "##g", "1", ","], [4, 3, 2, 1, 1, 1, 1])
     one, other = vocabulary.encode(some), vocabulary.pack(map(tokenize, some))
     assert np.array_equal(one.ids, other.ids) and np.array_equal(one.offsets, other.offsets)
     assert ((0 <= one.ids) & (one.ids < vocabulary.size)).all()
 
 
-def test_pieces_are_computed_once_and_forgotten_when_they_are_many(monkeypatch):
-    monkeypatch.setattr(text_module, "MOST_PIECES", 3)
+def test_chunks_are_computed_once_and_forgotten_when_they_are_many(monkeypatch):
+    monkeypatch.setattr(text_module, "MOST_CHUNKS", 3)
     calls = []
-    pieces = Pieces(lambda piece: calls.append(piece) or len(piece))
-    kept, long = "x" * LONGEST_PIECE, "x" * (LONGEST_PIECE + 1)
-    assert list(pieces.of(f"ab {kept} ab {long} {long} {kept}")) == [2, 40, 2, 41, 41, 40]
-    assert calls == ["ab", kept, long, long] and list(pieces) == ["ab", kept]
-    assert list(pieces.of("d e")) == [1, 1] and list(pieces) == ["e"]
+    chunks = Chunks(lambda chunk: calls.append(chunk) or len(chunk))
+    kept, long = "x" * LONGEST_CHUNK, "x" * (LONGEST_CHUNK + 1)
+    assert list(chunks.of(f"ab {kept} ab {long} {long} {kept}")) == [2, 40, 2, 41, 41, 40]
+    assert calls == ["ab", kept, long, long] and list(chunks) == ["ab", kept]
+    assert list(chunks.of("d e")) == [1, 1] and list(chunks) == ["e"]
 
 
 def test_treebank_pieces_are_joined_in_the_whole_of_snli_dev(data_folder):
@@ -138,30 +136,81 @@ def test_treebank_pieces_are_joined_in_the_whole_of_snli_dev(data_folder):
     assert with_piece > 100                                   # or the test has looked at nothing
 
 
-# ---------------------------------------------------------------- vocabulary
+# ---------------------------------------------------------------- pieces of words
+
+def plain_pieces(counts, size):
+    """Byte-pair encoding without any index: all pairs are counted anew before each merge."""
+    words = {word: [word[0], *(INSIDE + c for c in word[1:])]
+             for word, number in counts.items() if number >= 5}
+    characters = Counter()
+    for word, pieces in words.items():
+        characters.update({piece: pieces.count(piece) * counts[word] for piece in pieces})
+    learned = [piece for piece, _ in characters.most_common(size)]
+    while len(learned) < size:
+        pairs = Counter()
+        for word, pieces in words.items():
+            for pair in zip(pieces, pieces[1:]):
+                pairs[pair] += counts[word]
+        number, pair = min(((-number, pair) for pair, number in pairs.items()), default=(0, None))
+        if -number < 5:
+            break
+        merged = pair[0] + pair[1][len(INSIDE):]
+        learned += [merged] * (merged not in learned)
+        for pieces in words.values():
+            k = 0
+            while k < len(pieces) - 1:
+                if (pieces[k], pieces[k + 1]) == pair:
+                    pieces[k:k + 2] = [merged]
+                k += 1
+    return learned
+
+
+@given(st.dictionaries(st.text("abc", min_size=1, max_size=7), st.integers(1, 30), max_size=12),
+       st.integers(0, 40))
+def test_pieces_are_those_of_byte_pair_encoding_without_an_index(counts, size):
+    assert learn_pieces(counts, size) == plain_pieces(counts, size)
+
+
+def test_the_most_frequent_pair_is_merged_first_and_from_the_left():
+    assert learn_pieces(Counter(hug=10, pug=5, hugs=5), 7) == [
+        "##u", "##g", "h", "p", "##s", "##ug", "hug"]
+    assert learn_pieces(Counter(aaaa=5), 9) == ["##a", "a", "##aa", "##aaa", "aaaa"]
+    assert learn_pieces(Counter(rare=4), 9) == []             # fewer than five times
+
 
 @pytest.fixture
 def vocabulary():
-    return Vocabulary.from_counts(Counter(pear=3, apple=3, fig=5, kiwi=1, lime=1), size=4,
-                                  oov_buckets=10)
+    return Vocabulary.of_words(Counter(pear=3, apple=3, fig=5, kiwi=1))
 
 
 def test_ids_go_by_frequency_and_ties_by_the_alphabet(vocabulary):
-    assert vocabulary.words == ["fig", "apple", "pear", "kiwi"]
-    assert [vocabulary.id(word) for word in vocabulary.words] == [1, 2, 3, 4]
-    assert vocabulary.counts == [5, 3, 3, 1]
-    assert vocabulary.total == 13                             # lime counts, though it has no id
-    assert vocabulary.size == 1 + 4 + 10
-    assert [vocabulary.token(i) for i in (0, 1, 4, 5, 14)] == [
-        "<unknown>", "fig", "kiwi", "<bucket 0>", "<bucket 9>"]
+    assert vocabulary.pieces == ["fig", "apple", "pear", "kiwi"]
+    assert [vocabulary.split(word) for word in vocabulary.pieces] == [(1,), (2,), (3,), (4,)]
+    assert vocabulary.counts == [5, 3, 3, 1] and vocabulary.size == 5
+    assert [vocabulary.token(i) for i in (0, 1, 4)] == ["<unknown>", "fig", "kiwi"]
+    assert vocabulary.split("figs") == vocabulary.split("pea") == (UNKNOWN,)
 
 
-def test_the_bucket_of_an_unknown_word_is_the_same_in_every_version(vocabulary):
-    # Saved runs depend on these numbers: a change of the hash would move every rare word.
-    assert stable_hash("lime") == 4198098741
-    assert stable_hash("na\u00efve") == 3574563174
-    assert vocabulary.id("lime") == 5 + 4198098741 % 10
-    assert vocabulary.id("na\u00efve") == 5 + 3574563174 % 10
+def test_a_word_is_split_into_the_longest_pieces_from_its_start():
+    vocabulary = Vocabulary(["un", "unf", "##f", "##riend", "##ly", "##l", "u"], [1] * 7)
+    split = [vocabulary.token(i) for i in vocabulary.split("unfriendly")]
+    assert split == ["unf", "##riend", "##ly"]                # not un, ##f, ##riend
+    assert vocabulary.split("unfriendlier") == (UNKNOWN,)     # nothing has "##i"
+    assert vocabulary.split("ly") == (UNKNOWN,) and vocabulary.split("") == ()
+
+
+@given(st.dictionaries(st.text("abcd", min_size=1, max_size=9), st.integers(5, 30), min_size=1,
+                       max_size=12), st.integers(8, 40))
+def test_the_pieces_of_a_word_spell_it_and_their_counts_add_up(counts, size):
+    vocabulary = Vocabulary.of_pieces(counts, size)
+    expected = Counter()
+    for word, number in counts.items():
+        pieces = [vocabulary.token(i) for i in vocabulary.split(word)]
+        assert "".join(piece.removeprefix(INSIDE) for piece in pieces) == word
+        assert all(piece.startswith(INSIDE) == (k > 0) for k, piece in enumerate(pieces))
+        expected.update({piece: number * pieces.count(piece) for piece in pieces})
+    assert dict(zip(vocabulary.pieces, vocabulary.counts)) == expected
+    assert vocabulary.counts == sorted(vocabulary.counts, reverse=True)
 
 
 def test_an_empty_sentence_is_one_unknown_token(vocabulary):
@@ -171,14 +220,9 @@ def test_an_empty_sentence_is_one_unknown_token(vocabulary):
     assert (packed.ids.dtype, packed.offsets.dtype) == (np.int32, np.int64)
 
 
-def test_probabilities_sum_to_one_and_agree_with_probability(vocabulary):
-    p = vocabulary.probabilities()
-    assert len(p) == vocabulary.size
-    assert p.sum() == pytest.approx(1, abs=1e-12)
-    assert p[UNKNOWN] == 0
-    assert p[vocabulary.id("fig")] == vocabulary.probability("fig") == 5 / 13
-    assert p[5:] == pytest.approx(1 / 13 / 10)                # lime's, shared by the buckets
-    assert vocabulary.probability("lime") == 0
+def test_probabilities_are_shares_of_all_pieces(vocabulary):
+    np.testing.assert_allclose(vocabulary.probabilities(), np.array([0, 5, 3, 3, 1]) / 12)
+    assert Vocabulary([], []).probabilities().tolist() == [0]
 
 
 def test_a_vocabulary_is_rebuilt_through_json(vocabulary):
@@ -224,26 +268,6 @@ def test_bigrams_stand_between_the_words_of_each_sentence_alone(sentences, words
             expected += [bigram_row(expected[-1], word, words, buckets), word]
         assert rows.part(b, b + 1).ids.tolist() == expected
         assert all(words <= row < words + buckets for row in expected[1::2])
-
-
-# ---------------------------------------------------------------- word dropout
-
-@given(st.lists(st.lists(st.tuples(st.integers(0, 49), chances), min_size=1), min_size=1), chances)
-@example([[(1, 0.5), (2, 0.25)], [(3, 0.0)]], 1.0)
-def test_a_word_stays_where_its_chance_is_the_share_or_more_and_each_sentence_keeps_one(
-        sentences, share):
-    drawn = np.array([chance for sentence in sentences for _, chance in sentence], np.float32)
-    kept = drop_words(pack(*([word for word, _ in sentence] for sentence in sentences)), share,
-                      SimpleNamespace(random=lambda *given: drawn))
-    for b, sentence in enumerate(sentences):
-        words = [word for word, chance in sentence if chance >= share] or [sentence[0][0]]
-        assert kept.part(b, b + 1).ids.tolist() == words
-
-
-def test_dropping_takes_the_share_asked_for():
-    kept = drop_words(pack(np.zeros(100_000)), 0.4, np.random.default_rng(0))
-    # 5 standard deviations
-    assert len(kept.ids) == pytest.approx(60_000, abs=5 * np.sqrt(100_000 * 0.4 * 0.6))
 
 
 RUNS = [

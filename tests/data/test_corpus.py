@@ -25,7 +25,7 @@ from convsim_mini.data import prepare
 from convsim_mini.data.corpus import SPLITS, share_of, some_pairs, split_of, text_key
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.tables_and_logs import Reading
-from convsim_mini.core.text import stable_hash, tokenize
+from convsim_mini.core.text import tokenize
 from convsim_mini.training.options import parse_config
 from convsim_mini.common.files import OURS
 
@@ -110,34 +110,27 @@ def test_the_split_is_the_same_in_every_version():
 
 # ---------------------------------------------------------------- round trip
 
-def test_the_ids_on_disk_are_those_of_the_texts_in_the_file(corpus, pairs):
+def test_the_ids_on_disk_are_pieces_that_spell_the_texts_in_the_file(corpus, pairs):
     vocabulary = corpus.vocabulary
-    first_bucket = 1 + len(vocabulary.words)
-    assert first_bucket == 301                # some words must be left over for the buckets
+    assert len(vocabulary.pieces) <= 300                      # or each word could be one piece
     expected = {name: [pair for pair in pairs if split_of(key(pair[0])) == name] for name in SPLITS}
-    buckets_seen = 0
+    lengths = Counter()
     for name, split in splits(corpus).items():
         assert split.pairs == len(expected[name])
         for n, text in enumerate(itertools.chain.from_iterable(expected[name])):
-            ids, tokens = sentence(split, n), tokenize(text)
-            assert len(ids) == len(tokens)
-            for i, token in zip(ids, tokens):
-                if i < first_bucket:
-                    assert vocabulary.words[i - 1] == token
-                else:
-                    assert (token not in vocabulary.words
-                            and i == first_bucket + stable_hash(token) % 20)
-                    buckets_seen += 1
-            assert split.keys[n // 2, n % 2] == key(text)
-    assert buckets_seen > 100
+            pieces = [vocabulary.token(i) for i in sentence(split, n)]
+            words = "".join(f" {piece}" for piece in pieces).replace(" ##", "").split()
+            assert words == tokenize(text) and split.keys[n // 2, n % 2] == key(text)
+            lengths.update(len(vocabulary.split(word)) for word in words)
+    assert lengths[1] > 100 and lengths[2] > 100 and lengths[3] > 100
 
 
-def test_the_vocabulary_counts_the_words_of_train_alone(corpus, pairs):
-    counts = Counter(token for pair in pairs if split_of(key(pair[0])) == "train"
-                     for text in pair for token in tokenize(text))
-    assert corpus.vocabulary.total == counts.total()
-    assert dict(zip(corpus.vocabulary.words, corpus.vocabulary.counts)).items() <= counts.items()
-    assert corpus.vocabulary.counts == sorted(counts.values(), reverse=True)[:300]
+def test_the_vocabulary_counts_the_pieces_of_train_alone(corpus, pairs):
+    vocabulary = corpus.vocabulary
+    counts = Counter(vocabulary.token(i) for pair in pairs if split_of(key(pair[0])) == "train"
+                     for text in pair for i in vocabulary.encode([text]).ids)
+    assert dict(zip(vocabulary.pieces, vocabulary.counts)) == counts
+    assert vocabulary.counts == sorted(counts.values(), reverse=True)
 
 
 def test_the_report_accounts_for_every_line(pairs, write_tsv, text_config, tmp_path):
@@ -170,30 +163,30 @@ def test_rare_words_beyond_a_limit_are_forgotten_and_the_frequent_ones_counted_e
         write_tsv, text_config, tmp_path, monkeypatch):
     monkeypatch.setattr(pairs_module, "CHUNK", 50)
     monkeypatch.setattr(prepare, "MOST_WORDS_COUNTED", 500)
-    rare = ["".join(letters) for letters in itertools.product("bdfgk", repeat=6)]
+    rare = ["".join(letters) for letters in itertools.product("ra", repeat=13)]    # known letters
     pairs = [(f"remember friend {word}", f"friend always {word}") for word in rare[:5_000]]
     corpus = load_corpus([write_tsv(tmp_path / "a.tsv", pairs)], text_config, tmp_path / "cache")
-    words = dict(zip(corpus.vocabulary.words, corpus.vocabulary.counts))
+    pieces = dict(zip(corpus.vocabulary.pieces, corpus.vocabulary.counts))
     number = corpus.train.pairs
-    assert {word: words[word] for word in ("friend", "remember", "always")} == {
+    assert {word: pieces[word] for word in ("friend", "remember", "always")} == {
         "friend": 2 * number, "remember": number, "always": number}
-    assert corpus.vocabulary.total < 4 * number + 2 * 501
+    assert sum(corpus.vocabulary.counts) < 4 * number + 13 * 2 * 501
 
 
 @pytest.mark.parametrize("number, tenths", [(4_000, None), (1_500, 1), (700, 2), (450, 3)])
 def test_of_few_pairs_with_a_runs_words_more_are_dev_and_test(
         corpus, pairs, write_tsv, text_config, tmp_path, number, tenths):
     path = write_tsv(tmp_path / "few.tsv", pairs[:number])
-    words = replace(corpus.vocabulary, oov_buckets=7)
-    few = load_corpus([path], text_config, tmp_path / "cache", vocabulary=words)
-    assert few.vocabulary == words
+    other = replace(corpus.vocabulary, pieces=corpus.vocabulary.pieces[::-1])
+    few = load_corpus([path], text_config, tmp_path / "cache", vocabulary=other)
+    assert few.vocabulary == other
     inputs = [key(text) for text, _ in pairs[:number]]
     for name, split in splits(few).items():
         assert split.keys[:, 0].tolist() == [k for k in inputs if split_of(k, tenths) == name]
         assert name == "train" or split.pairs > 100
     first = few.train.ids[:few.train.offsets[1]].tolist()
     texts = [text for text, _ in pairs if split_of(key(text), tenths) == "train"]
-    assert first == [words.id(token) for token in tokenize(texts[0])]
+    assert first == other.encode(texts[:1]).ids.tolist()
 
 
 def test_a_share_of_the_pairs_is_part_of_a_larger_share(corpus):
@@ -256,7 +249,7 @@ def test_a_damaged_cache_is_no_obstacle_to_other_words(corpus, pair_file, text_c
                                                         capsys):
     cache, folder = cache_copy
     flip(folder / "train.ids")
-    other = replace(corpus.vocabulary, words=corpus.vocabulary.words[::-1])
+    other = replace(corpus.vocabulary, pieces=corpus.vocabulary.pieces[::-1])
     for told in (1, 0):
         load_corpus([pair_file], text_config, cache, vocabulary=other)
         assert len(capsys.readouterr().err.splitlines()) == told
@@ -270,8 +263,8 @@ def test_a_changed_pair_file_and_other_settings_get_a_cache_of_their_own(
     write_tsv(path, pairs + generate_pairs(100, seed=9))
     after = load_corpus([path], text_config, tmp_path / "cache")
     assert after.report["read"] == before.report["read"] + 100
-    fewer = load_corpus([path], TextConfig(words=100, oov_buckets=20), tmp_path / "cache")
-    assert len(fewer.vocabulary.words) == 100
+    fewer = load_corpus([path], TextConfig(pieces=100), tmp_path / "cache")
+    assert len(fewer.vocabulary.pieces) <= 100 < len(after.vocabulary.pieces)
     load_corpus([path], text_config, tmp_path / "cache", Reading(encoding="cp1252"))
     assert len(caches(tmp_path / "cache")) == 4
 
@@ -284,7 +277,7 @@ def test_a_pair_file_changed_with_its_size_and_time_kept_is_prepared_again(
     path.write_bytes(path.read_bytes().translate(bytes.maketrans(b"aeiou", b"eioua")))
     os.utime(path, ns=times)
     after = load_corpus([path], text_config, tmp_path / "cache")
-    assert before.vocabulary.words != after.vocabulary.words
+    assert before.vocabulary.pieces != after.vocabulary.pieces
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the test starts processes by fork")

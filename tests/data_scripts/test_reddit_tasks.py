@@ -16,7 +16,6 @@ import pytest
 
 from convsim_mini.common.cli import UserError, errors_in_one_line
 from convsim_mini.common.files import zstd
-from convsim_mini.core.text import tokenize
 from convsim_mini.data.pairs import left_out, read_rows
 from data_scripts import prepare_reddit, stats, tasks
 
@@ -210,20 +209,22 @@ def test_the_report_accounts_for_every_line_and_every_comment(dumps, tmp_path, c
 
 def test_stats_are_those_of_the_packed_pairs(whole, capsys, monkeypatch):
     monkeypatch.setattr(stats, "AT_A_TIME", 1_000)
+    monkeypatch.setattr(stats, "LONGEST", 30)
     stats.main([str(whole[0])])
     (whole[0] / "stats.png").unlink()
     printed = capsys.readouterr().out.splitlines()
     pairs = [pair for part in read_rows(whole[0] / "pairs.jsonl.zst") for pair in part.pairs
              if not left_out(pair)]
-    for side in stats.SIDES:
-        lengths = [len(tokenize(getattr(pair, side))) for pair in pairs]
-        expected = np.percentile(lengths, stats.PERCENTILES, method="inverted_cdf")
-        assert [side, *map(str, expected)] in [row.split() for row in printed]
     vocabulary, histograms = stats.packed(whole[0])
+    for side in stats.SIDES:
+        lengths = vocabulary.encode([getattr(pair, side) for pair in pairs]).lengths
+        assert lengths.max() > 30
+        expected = np.percentile(np.minimum(lengths, 30), stats.PERCENTILES, method="inverted_cdf")
+        assert [side, *map(str, expected)] in [row.split() for row in printed]
     assert [histogram.sum() for histogram in histograms.values()] == [len(pairs)] * 2
     shares = stats.coverage(vocabulary)
-    assert 0 < shares[0] and shares[-1] <= 1 and (np.diff(shares) > 0).all()
-    assert f"the 1,000 most frequent words cover {shares[999]:.1%} of the text" in printed
+    assert 0 < shares[0] and shares[-1] == pytest.approx(1) and (np.diff(shares) > 0).all()
+    assert f"the 1,000 most frequent pieces cover {shares[999]:.1%} of the text" in printed
 
 
 # ---------------------------------------------------------------- mistakes

@@ -48,7 +48,7 @@ def test_a_weighted_bag_cosine_is_that_of_weighted_vectors():
 
 
 def test_the_frequency_weight_falls_from_1_with_the_probability():
-    weight = frequency_weight(Vocabulary(["the", "cat"], [900, 1], 1_000, 5), a=1e-3)
+    weight = frequency_weight(Vocabulary(["the", "cat", "dog"], [900, 1, 99]), a=1e-3)
     assert weight("the") == pytest.approx(1e-3 / (1e-3 + 0.9))
     assert weight("cat") == pytest.approx(0.5)
     assert weight("unheard") == 1
@@ -167,11 +167,11 @@ def test_means_are_those_of_the_words_that_have_a_vector(setting):
 
 
 @pytest.mark.parametrize("vocabulary",
-                         [None, Vocabulary(["the", "on", "ran"], [50, 20, 1], 100, 5)])
+                         [None, Vocabulary(["the", "on", "ran"], [50, 20, 30])])
 def test_sif_is_a_weighted_mean_without_the_first_singular_vector(setting, vocabulary):
     texts, vectors, left, right = setting
     counts = Counter(word for text in texts for word in text.split())
-    p = dict(zip(vocabulary.words, np.array(vocabulary.counts) / 100)) if vocabulary else {
+    p = dict(zip(vocabulary.pieces, np.array(vocabulary.counts) / 100)) if vocabulary else {
         word: count / counts.total() for word, count in counts.items()}
     rows = means_by_hand(texts, vectors, lambda word: 1e-3 / (1e-3 + p.get(word, 0)))
     _, _, directions = np.linalg.svd(rows)
@@ -214,7 +214,7 @@ def test_known_figures_on_sts_dev(data_folder, tmp_path):
                 counts.update(tokenize(line))
     (dev,) = sts.read_splits(data_folder, "dev")
     texts, places = sts.texts_of(dev), sts.sides(dev)
-    found = bag_cosines(texts, *places, Vocabulary.from_counts(counts, 50_000, 1))
+    found = bag_cosines(texts, *places, Vocabulary.of_pieces(counts, 30_000))
     binary, weighted = (100 * metrics.pearson(some, dev.labels) for some in found.values())
     assert binary == pytest.approx(63.0, abs=1) and weighted == pytest.approx(76.0, abs=2)
     words = baselines.words_of(texts)
@@ -225,14 +225,15 @@ def test_known_figures_on_sts_dev(data_folder, tmp_path):
     assert sif == pytest.approx(67.5, abs=1.5)
 
 
-def test_a_runs_own_vectors_are_rows_of_its_table(trained):
+def test_a_runs_own_vectors_are_sums_of_rows_of_its_table(trained):
     run = load_run(trained[0])
-    words = {run.vocabulary.words[4], "neverheard"}
-    found = baselines.run_vectors(run, words)
-    table = run.model.params["encoder.embedding.weight"]
-    assert found.keys() == words
-    assert (found[run.vocabulary.words[4]] == table[5]).all()
-    assert (found["neverheard"] == table[run.vocabulary.id("neverheard")]).all()
+    piece, table = run.vocabulary.pieces[6], run.model.params["encoder.embedding.weight"]
+    found = baselines.run_vectors(run, {piece, "fudazi", "\u2603"})
+    assert len(found) == 3 and (found[piece] == table[7]).all()
+    assert (found["\u2603"] == table[0]).all()
+    ids = run.vocabulary.split("fudazi")
+    assert len(ids) > 2
+    np.testing.assert_allclose(found["fudazi"], sum(table[i] for i in ids), rtol=1e-5, atol=1e-6)
 
 
 # ---------------------------------------------------------------- files of vectors

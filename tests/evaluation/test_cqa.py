@@ -98,20 +98,16 @@ def test_the_own_set_under_a_run(trained, capsys):
     command.main("cqa", argv=[str(trained[0])])
     out = capsys.readouterr().out
     assert "own set: 10 questions, 60 pairs" in out and cqa.OWN_NOTE in out
-    for row in ("search engine's order", "trained", cqa.BOTH, "TF-IDF cosine"):
+    for row in ("search engine's order", "trained", "TF-IDF cosine"):
         assert re.search(rf"^{row} +\d", out, re.MULTILINE)
 
 
-def test_one_row_is_the_learned_half_and_one_has_words(trained):
-    questions = cqa.read(cqa.OWN)
+def test_the_models_row_is_the_cosines_that_encode_gives(trained):
+    questions, encoder = cqa.read(cqa.OWN), load(trained[0])
     found = cqa.scores(load_run(trained[0]), questions)
-    half = load(trained[0], words=0)
-    half.model = load_run(trained[0]).model
-    for row, encoder in (("trained", half), (cqa.BOTH, load(trained[0]))):
-        expected = [float(encoder.encode(question.text) @ encoder.encode(candidate.text))
-                    for question in questions for candidate in question.candidates]
-        assert found[row] == pytest.approx(expected, abs=1e-5)
-    assert np.abs(found["trained"] - found[cqa.BOTH]).max() > 0.05
+    expected = [float(encoder.encode(question.text) @ encoder.encode(candidate.text))
+                for question in questions for candidate in question.candidates]
+    assert found.keys() == {"trained"} and found["trained"] == pytest.approx(expected, abs=1e-5)
 
 
 def test_cosines_are_those_of_each_question_with_its_own_candidates():

@@ -94,9 +94,9 @@ def test_an_even_share_of_the_steps_trains_nli_and_any_step_can_be_taken_up(
             assert (expected.sentences.ids == found.sentences.ids).all()
 
 
-def test_no_word_of_nli_is_dropped_and_each_epoch_shows_all_pairs(arguments, nli_folder, corpus):
+def test_each_epoch_shows_all_pairs_of_nli(arguments, nli_folder, corpus):
     settings = config(arguments, nli_folder, "--task", "nli", "--optim.nli_batch_size", 60,
-                      "--optim.word_dropout", 0.9)
+                      "--steps", 10)
     tasks = Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
     epoch = list(islice(batches(settings, tasks), 10))
     assert sum(len(batch.sentences.ids) for batch in epoch) == len(tasks.nli.ids)
@@ -132,7 +132,7 @@ def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(
     assert ((settings.pairs, settings.text, settings.model)
             == (run.config.pairs, run.config.text, run.config.model))
     assert settings.optim.batch_size == run.config.optim.batch_size and settings.optim.rate == 0.7
-    assert settings.steps == 1_000                            # its own, not those of the other
+    assert settings.steps is None                             # its own, not those of the other
     model = train.starting_model(settings, corpus)
     assert model.params.keys() - run.model.params.keys() == {
         "nli.linear0.weight", "nli.linear0.bias", "nli.linear1.weight", "nli.linear1.bias"}
@@ -143,7 +143,7 @@ def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(
 
 def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(trained, nli_folder, corpus):
     settings = config(["--init", trained[0]], nli_folder, "--task", "nli", "--optim.nli_weight", 7,
-                      "--optim.nli_batch_size", 60)
+                      "--optim.nli_batch_size", 60, "--steps", 1)
     tasks = Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
     model, batch = train.starting_model(settings, corpus), next(batches(settings, tasks))
     (loss, grads), (same, heavy) = (loss_and_gradients(model, batch, weight=weight)
@@ -158,7 +158,7 @@ def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(trained, nli_f
 
 
 def test_entailments_are_the_entailed_pairs_and_equal_sentences_leave_the_softmax(corpus):
-    words = corpus.vocabulary.words
+    words = [piece for piece in corpus.vocabulary.pieces if not piece.startswith("##")]
     snli = Snli([words[0], words[0], words[3], words[4]], [words[1], words[2], words[1], words[5]],
                 np.array([0, 0, 0, 1]), 0)
     split = encode_entailments(snli, corpus.vocabulary)
@@ -177,13 +177,13 @@ def test_a_run_with_entailments_learns_both(arguments, nli_folder, tmp_path, cap
     losses = [record["nli_loss"] for record in read_log(tmp_path / "log.jsonl")
               if "nli_loss" in record]
     run = load_run(tmp_path)
-    assert losses[-1] < 0.1 and run.config.task == "entailment"
+    assert losses[-1] < 0.2 < losses[0] and run.config.task == "entailment"
     assert not [name for name in run.model.params if name.startswith("nli.")]
 
 
 def test_a_second_stage_with_the_seed_of_the_first_sees_other_batches(trained, corpus, arguments):
-    first = parse_config([*map(str, arguments)])
-    second = parse_config([*map(str, arguments), "--init", str(trained[0])])
+    options = [*map(str, arguments), "--steps", "1"]
+    first, second = parse_config(options), parse_config([*options, "--init", str(trained[0])])
     assert (first.stage, second.stage) == (0, 1)
     tasks = Tasks(corpus.train)
     one, two = (next(batches(config, tasks)).sentences for config in (first, second))

@@ -363,7 +363,7 @@ def test_each_row_learns_from_its_own_vectors(trained, monkeypatch):
     senteval.scores(lambda texts: texts[::-1], tasks)
     rows = senteval.baselines(run, tasks, {"some": {"a": np.array([1.0, 2, 3])}})
     assert [np.shape(vectors) for vectors in seen] == [
-        (3, 528), (2, 528), (3,), (2,), (3, 16), (2, 16), (3, 16), (2, 16), (3, 3), (2, 3)]
+        (3, 16), (2, 16), (3,), (2,), (3, 16), (2, 16), (3, 16), (2, 16), (3, 3), (2, 3)]
     assert [*rows] == ["most frequent class", "mean of own vectors", "weighted mean of own vectors",
                        "mean of some"]
     np.testing.assert_allclose(seen[0], encoder_of(run).encode(tasks["CR"].texts), atol=1e-6)

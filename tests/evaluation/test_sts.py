@@ -10,9 +10,8 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.evaluation import command, cqa, sts
 from convsim_mini.evaluation.metrics import pearson, spearman
 from convsim_mini.evaluation.sts import Sts
-from convsim_mini.inference.sentence_encoder import encoder_of, load
-from convsim_mini.inference.projection import with_matrix
-from convsim_mini.training.run import load_run, save_matrix
+from convsim_mini.inference.sentence_encoder import load
+from convsim_mini.training.run import load_run, save_tuned
 
 ROW = "main-news\tMSRpar\t2012\t0001\t4.5\tA quote \" here\tAnother one"
 
@@ -158,7 +157,7 @@ def test_one_command_measures_the_benchmark_and_the_years(year, tmp_path, run_co
     assert "STS dev, r / rho × 100" in out and "STS16-en-test, r / rho × 100" in out
     assert "headlines 30" in out and "plagiarism 12" in out
     lines = [line.split("  ")[0] for line in out.splitlines()]
-    for row in ("trained", "trained, all but the top + words", "SIF of some.vec",
+    for row in ("trained", "trained, as cosine", "SIF of some.vec",
                 "mean of own vectors", "binary word cosine"):
         assert lines.count(row) == 2
 
@@ -177,29 +176,18 @@ def test_angular_similarity_is_minus_the_angle():
     assert sts.score_0_to_5(np.array([0.0, -np.pi / 2, -np.pi])).tolist() == [5, 2.5, 0]
 
 
-def test_a_runs_rows_are_its_halves_under_each_of_its_matrices(run_copy):
-    own = sts.read(sts.OWN)
-    run = load_run(run_copy)
+def test_a_runs_rows_are_its_vectors_plain_and_tuned(run_copy):
+    own, run = sts.read(sts.OWN), load_run(run_copy)
+    assert [*sts.scores(run, own)] == ["trained", "trained, as cosine"]
     turn = np.random.default_rng(0).standard_normal((16, 16))
-    run = save_matrix(run, "tuned", turn)
-    found = sts.scores(run, own)
-    assert [*found] == [
-        "trained", "trained, as cosine", "trained, all but the top",
-        "trained, all but the top, as cosine", "trained, all but the top + words",
-        "trained, tuned", "trained, tuned, as cosine", "trained, tuned + words"]
-    for name, matrix in (("", None), (", all but the top", run.matrices["all_but_the_top"]),
-                         (", tuned", turn.astype(np.float32))):
-        half = encoder_of(run, words=0)
-        half.model = with_matrix(run.model, matrix)
-        cosines = sts.cosines(half.encode, own)
-        np.testing.assert_allclose(found[f"trained{name}, as cosine"], cosines, atol=1e-5)
-        np.testing.assert_allclose(found[f"trained{name}"], -np.arccos(np.clip(cosines, -1, 1)),
-                                   atol=3e-3)
-    encoders = load(run_copy), load(run_copy, tuned=True)
-    for row, encoder in zip(("all but the top", "tuned"), encoders):
-        both = sts.cosines(encoder.encode, own)
-        np.testing.assert_allclose(found[f"trained, {row} + words"], both, atol=1e-5)
-        assert np.abs(both - found[f"trained, {row}, as cosine"]).max() > 0.1
+    found = sts.scores(save_tuned(run, turn), own)
+    assert [*found] == ["trained", "trained, tuned", "trained, as cosine",
+                        "trained, tuned, as cosine"]
+    for row, tuned in (("trained", False), ("trained, tuned", True)):
+        cosines = sts.cosines(load(run_copy, tuned=tuned).encode, own)
+        np.testing.assert_allclose(found[f"{row}, as cosine"], cosines, atol=1e-5)
+        np.testing.assert_allclose(found[row], -np.arccos(np.clip(cosines, -1, 1)), atol=3e-3)
+    assert np.abs(found["trained"] - found["trained, tuned"]).max() > 0.1
 
 
 def test_whatever_encodes_is_scored_by_its_cosines(trained, capsys):

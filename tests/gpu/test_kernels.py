@@ -196,7 +196,7 @@ def test_a_step_launches_little_waits_for_nothing_and_sends_few_arrays(cupy, nam
 
 @pytest.mark.emulated    # only the emulated device counts copies
 def test_the_log_reads_all_losses_in_one_copy(cupy, tmp_path):
-    monitor = Monitor(Job(Config(), None, None, None, folder=tmp_path), Start())
+    monitor = Monitor(Job(Config(steps=1_000), None, None, None, folder=tmp_path), Start())
     emulated.reset()
     for step in range(1, 11):
         monitor.after_step(step, {"loss": cupy.asarray(np.float32(step))})

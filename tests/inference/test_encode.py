@@ -17,12 +17,10 @@ from tqdm import tqdm
 import convsim_mini
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
-from convsim_mini.core.text import tokenize
 from convsim_mini.inference import rows, sentence_encoder
-from convsim_mini.inference.projection import all_but_the_top, with_matrix
-from convsim_mini.inference.sentence_encoder import SentenceEncoder, encoder_of, tell_cut
+from convsim_mini.inference.projection import with_matrix
+from convsim_mini.inference.sentence_encoder import encoder_of, tell_cut
 from convsim_mini.core.model import embed
-from convsim_mini.core.counting import word_directions
 from convsim_mini.training.run import load_run
 
 SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu",
@@ -36,12 +34,11 @@ def encoder(trained):
 
 def test_embeddings_are_float32_unit_vectors(encoder, monkeypatch):
     vectors = encoder.encode(SENTENCES)
-    assert vectors.shape == (7, 528) and vectors.dtype == np.float32
+    assert vectors.shape == (7, 16) and vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
     packed, of_none = (encoder.vocabulary.encode(texts) for texts in (SENTENCES, []))
-    for none, numbers in ((encoder.encode([]), 528), (encoder.embed(of_none), 528),
-                          (embed(encoder.model, of_none), 16)):
-        assert none.shape == (0, numbers) and none.dtype == np.float32
+    for none in (encoder.encode([]), encoder.embed(of_none), embed(encoder.model, of_none)):
+        assert none.shape == (0, 16) and none.dtype == np.float32
     np.testing.assert_array_equal(encoder.encode(SENTENCES[0]), encoder.encode(SENTENCES[:1])[0])
     monkeypatch.setattr(sentence_encoder, "AT_ONCE", 3)
     np.testing.assert_allclose(encoder.embed(packed), vectors, rtol=0, atol=1e-6)
@@ -97,7 +94,7 @@ def test_similarity_is_the_cosine_of_vectors_of_any_length(encoder):
         assert cosines.shape == (2, 3) and cosines.dtype == np.float32
         np.testing.assert_allclose(cosines, a @ b.T, rtol=0, atol=1e-6)
     np.testing.assert_allclose(encoder.similarity(a[1].tolist(), b), cosines[1:], atol=1e-6)
-    with pytest.raises(ValueError, match="shapes .1, 2, 528. and .*, expected"):
+    with pytest.raises(ValueError, match="shapes .1, 2, 16. and .*, expected"):
         encoder.similarity(a[None], b)
 
 
@@ -121,51 +118,24 @@ def test_what_a_transformer_cuts_is_counted(encoder, capsys):
     tell_cut(config, lengths)
     tell_cut(config, lengths[:1])
     tell_cut(encoder.model.config, lengths)
-    assert capsys.readouterr().out == "2 of 4 sentences have more than 3 words and are cut there\n"
+    assert capsys.readouterr().out == (
+        "2 of 4 sentences have more than 3 pieces of words and are cut there\n")
 
 
-# ---------------------------------------------------------------- the half that counts words
-
-def test_a_vector_is_the_learned_half_beside_the_weighted_count_of_all_words(trained, encoder):
-    learned = convsim_mini.load(trained[0], words=0)
-    assert learned.dimension == 16 and learned.word_weight == 0
-    two = learned.model._replace(config=replace(learned.model.config, layers=[12, 16]))
-    assert SentenceEncoder(two, learned.vocabulary).dimension == 16
-    both, u = encoder.encode(SENTENCES), learned.encode(SENTENCES)
-    np.testing.assert_allclose(both[:, :16] * np.sqrt(1.4), u, rtol=0, atol=1e-6)
-    vocabulary = encoder.vocabulary
-    directions = word_directions(vocabulary.probabilities())
-    ids = [[vocabulary.id(token) for token in tokenize(text)] or [0] for text in SENTENCES]
-    counts = np.array([directions[of_one].sum(axis=0) for of_one in ids])
-    counts /= np.linalg.norm(counts, axis=1, keepdims=True)
-    np.testing.assert_allclose(both[:, 16:] * np.sqrt(1.4 / 0.4), counts, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(both @ both.T, (u @ u.T + 0.4 * counts @ counts.T) / 1.4,
-                               rtol=0, atol=1e-5)
+def test_vectors_are_the_models_own_or_times_the_tuned_matrix(trained):
     run = load_run(trained[0])
-    plain = replace(run.config, model=replace(run.config.model, word_weight=0.0))
-    np.testing.assert_array_equal(encoder_of(run._replace(config=plain)).encode(SENTENCES), u)
-
-
-def test_the_learned_half_is_the_models_times_the_runs_matrix(trained):
-    """Which takes out the direction in which all vectors agree most."""
-    run, u = load_run(trained[0]), convsim_mini.load(trained[0], words=0).encode(SENTENCES)
-    plain = embed(run.model, run.vocabulary.encode(SENTENCES))
-    matrix = run.matrices["all_but_the_top"]
-    expected = plain @ matrix
-    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    np.testing.assert_allclose(u, expected, rtol=0, atol=1e-5)
+    packed = run.vocabulary.encode(SENTENCES)
+    assert packed.lengths[2] == 1                             # of "", in a run from the corpus
+    plain = embed(run.model, packed)
+    np.testing.assert_allclose(encoder_of(run).encode(SENTENCES), plain, rtol=0, atol=1e-6)
     with pytest.raises(UserError, match="holds no tuned matrix; make it: .*tune"):
         encoder_of(run, tuned=True)
-    tuned = run._replace(matrices={"tuned": matrix})
-    np.testing.assert_array_equal(encoder_of(tuned, True, False).encode(SENTENCES), u)
-    for weight in (-0.1, float("nan"), float("inf")):
-        with pytest.raises(UserError, match="words .*: expected a weight of 0 or more"):
-            encoder_of(run, words=weight)
-    assert np.abs(encoder_of(tuned, False, False).encode(SENTENCES) - plain).max() < 1e-6
+    tuned = run._replace(tuned=np.random.default_rng(0).standard_normal((16, 16)).astype("f4"))
+    np.testing.assert_allclose(encoder_of(tuned).encode(SENTENCES), plain, rtol=0, atol=1e-6)
+    expected = plain @ tuned.tuned
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(encoder_of(tuned, True).encode(SENTENCES), expected, atol=1e-5)
     assert with_matrix(run.model, None) is run.model
-    vectors = np.array([[3, 4], [3, 4.1]])                    # they agree most along (3, 4)/5
-    left = vectors @ all_but_the_top(vectors)
-    assert abs(left @ [0.6, 0.8]).max() < 0.05 and (left * vectors).sum() > 1e-4
 
 
 # ---------------------------------------------------------------- the command
@@ -178,13 +148,13 @@ def stdin(monkeypatch, data):
 def test_a_sentence_whose_words_are_all_unknown_is_named(
         trained, tmp_path, monkeypatch, capsys, options):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "lines.txt").write_text("zucchini quiche.\nfudazi\n")
+    (tmp_path / "lines.txt").write_text("\u2603 \u2604\nfudazi\n")
     encode.main([str(trained[0]), "--file", "lines.txt", "--index", "index"])
     assert "known" not in capsys.readouterr().err             # of lines to search nothing is said
-    encode.main([str(trained[0]), "zucchini quiche.", "fudazi quiche", ".", "\u2603 !", *options])
+    encode.main([str(trained[0]), "\u2603 \u2604", "\u2603 fudazi", ".", "", *options])
     told = [line for line in capsys.readouterr().err.split("\n") if "known" in line]
-    assert told == [f'"{text}": 0 of 2 words are known, so its vector says little'
-                    for text in ("zucchini quiche.", "\u2603 !")]    # the point is known
+    assert told == [f'"{text}": none of its words is known, so its vector says little'
+                    for text in ("\u2603 \u2604", "")]
 
 
 def test_sentences_are_compared_also_those_of_standard_input(encoder, trained, monkeypatch, capsys):
@@ -204,7 +174,7 @@ def test_sentences_are_compared_also_those_of_standard_input(encoder, trained, m
 def test_a_single_sentence_shows_its_vector(encoder, trained, capsys):
     encode.main([str(trained[0]), "hello fudazi"])
     begin, shown = capsys.readouterr().out.split("\n")[0].removesuffix(" …").split(": ")
-    assert begin == "528 numbers of unit length"
+    assert begin == "16 numbers of unit length"
     shown = np.array(shown.split(), float)
     np.testing.assert_allclose(shown, encoder.encode("hello fudazi")[:8], atol=5.1e-4)
 
@@ -223,11 +193,8 @@ def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, cap
     vectors = np.load(out)
     assert vectors.dtype == np.float32 and vectors.flags.c_contiguous
     np.testing.assert_allclose(vectors, encoder.encode(sentences), rtol=0, atol=1e-6)
-    assert "5 vectors of 528 numbers" in capsys.readouterr().out
+    assert "5 vectors of 16 numbers" in capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.npy"]
-    encode.main([str(trained[0]), "--words", "0", *sentences, "--out", str(out)])
-    learned = convsim_mini.load(trained[0], words=0).encode(sentences)
-    np.testing.assert_allclose(np.load(out), learned, rtol=0, atol=1e-6)    # batches of other sizes
 
 
 @pytest.mark.parametrize("options, told", [

@@ -83,14 +83,14 @@ def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, sa
     assert said("--index", "index", *QUERIES) == shown
     opened = open_index("index", encoder)
     assert opened.column == "line" and in_memory.texts == opened.texts == lines
-    learned = encoder.without_words()
-    cosines = learned.encode(QUERIES) @ learned.encode(lines).T * [line != "" for line in lines]
+    cosines = encoder.encode(QUERIES) @ encoder.encode(lines).T * [line != "" for line in lines]
     words = tfidf_in_loops(QUERIES, lines)
     # a cosine adds up errors of two unit vectors' numbers, with random signs
-    error = 2 * np.sqrt(learned.dimension) * rounding(learned, lines)
+    error = 2 * np.sqrt(encoder.dimension) * rounding(encoder, lines)
     assert error < 1e-4
     known, unknown = opened.tfidf.scores(["fudazi", "fudazi zucchini"])
     assert (known == unknown).all() and known.max() > 0       # words of no row do not count
+    assert not any(some.any() for some in opened.tfidf.scores(["zucchini", ""]))
     for weight in (0, 1, 2.5):
         for some in (in_memory, opened):
             for hits, right, by_words in zip(some.search(QUERIES, 2_000, weight), cosines, words):
@@ -105,7 +105,7 @@ def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, sa
 
 def tfidf_in_loops(queries, texts):
     """The cosines of TF-IDF by its definition: (queries, texts)."""
-    texts = [Counter(tokenize(text) or [""]) for text in texts]
+    texts = [Counter(tokenize(text)) for text in texts]
 
     def vector(counts):
         weights = {}
@@ -118,7 +118,7 @@ def tfidf_in_loops(queries, texts):
     rows = [*map(vector, texts)]
     return np.array([[sum(row.get(word, 0) * weight for word, weight in query.items())
                       for row in rows]
-                     for query in (vector(Counter(tokenize(q) or [""])) for q in queries)])
+                     for query in (vector(Counter(tokenize(q))) for q in queries)])
 
 
 @pytest.mark.parametrize("top", [1, 4, 60])
@@ -140,6 +140,8 @@ def test_a_hit_shows_the_question_its_answer_and_the_ticket(table, pairs, said):
     assert from_file.startswith(shown) and "note" not in from_file
     assert said("--file", "tickets.csv", "--index", "index") == "index: 300 rows\n"
     assert said("--index", "index", question).startswith(shown)
+    without = said("--index", "index", question, "--words", 0)
+    assert without.startswith(f"{question}\n  1.000 = 1.000 meaning + 0.000 words  {question}\n")
     by_answer = said("--search", "tickets.csv", "--column", "answer", answer)
     assert f"  {same}  {answer}\n" in by_answer
 
@@ -147,8 +149,8 @@ def test_a_hit_shows_the_question_its_answer_and_the_ticket(table, pairs, said):
 def test_the_best_answers_are_those_of_the_response_side(table, encoder, pairs, said):
     question = pairs[200][0]
     said("--file", "tickets.csv", "--replies", "--index", "index")
-    learned, replies = encoder.without_words(), [reply for _, reply in pairs[:300]]
-    meanings = learned.encode_responses(replies) @ learned.encode(question)
+    replies = [reply for _, reply in pairs[:300]]
+    meanings = encoder.encode_responses(replies) @ encoder.encode(question)
     scores = meanings + 0.3 * tfidf_in_loops([question], replies)[0]
     best = scores.argmax()
     for source in (["--index", "index"], ["--search", "tickets.csv", "--replies"]):
@@ -248,16 +250,14 @@ def test_what_does_not_fit_an_index_is_named(table, said, capsys, options, told)
         "index", "lines.txt", "log.csv", "one.csv", "tickets.csv"]
 
 
-def test_an_index_of_other_weights_or_options_is_refused(encoder, trained, tmp_path, monkeypatch):
+def test_an_index_of_other_weights_or_options_is_refused(encoder, tmp_path, monkeypatch):
     build_index(encoder, rows_of_texts(["one", "two"]), tmp_path / "index")
     assert len(open_index(tmp_path / "index", encoder)) == 2
-    for name, value in (("weights", 1), ("vocabulary", 1), ("matrix", 1), ("tuned", True)):
+    for name, value in (("weights", 1), ("vocabulary", 1), ("matrix", 1)):
         monkeypatch.setitem(encoder.identity, name, value)
         with pytest.raises(UserError, match=f"different: {name}"):
             open_index(tmp_path / "index", encoder)
         monkeypatch.undo()
-    without = convsim_mini.load(trained[0], words=0)          # vectors of an index have no words
-    assert len(open_index(tmp_path / "index", without)) == 2
     monkeypatch.setattr(index, "FORMAT", 9)
     with pytest.raises(UserError, match="different: format"):
         open_index(tmp_path / "index", encoder)

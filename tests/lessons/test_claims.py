@@ -20,11 +20,11 @@ LESSONS = ROOT / "lessons"
 TRAIN = ("00", "08", "18", "20", "21", "22", "A")    # some seconds or more
 QUICK = {
     "19": {"steps=4000": "steps=2000"},
-    "18": {"some_chat(40_000, WORDS)": "some_chat(6_000, WORDS)", "steps=80,": "steps=8,"},
+    "18": {"some_chat(40_000, PIECES)": "some_chat(6_000, PIECES)", "steps=80,": "steps=8,"},
     "20": {"train_model(6000,": "train_model(400,", "labels, steps=400)": "labels, steps=1)"},
     "21": {"= trained_encoder()": "= trained_encoder(4_000, 2_000)"},
-    "22": {"direction(then) for step, then in training(s, 240 if s == 20 else 80)":
-               "direction(started) for step in (80, 240)"}}
+    "22": {"direction(then) for step, then in training(s, 140 if s == 40 else 80)":
+               "direction(started) for step in (80, 140)"}}
 OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("11", "with the path forgotten", '"dv = dy")', '"dv = dy + dy @ params[\'R\'].T")'),
     ("00", "P@10 after less before",    # no training
@@ -51,8 +51,8 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("17", "words 101 to 1000: error of SGD",    # no sum of squares
      'squares if kind == "Adagrad" else None', "None"),
     ("18", "healthy: the gap in spreads", '"healthy": {}', '"healthy": {"shuffled": True}'),
-    ("18", "P@1 over TF-IDF, points", "some_chat(40_000, WORDS)",    # no training, on all pairs
-     "some_chat(40_000, WORDS); rates = lambda *given: (0, 0)"),
+    ("18", "P@1 over TF-IDF, points", "some_chat(40_000, PIECES)",    # no training, on all pairs
+     "some_chat(40_000, PIECES); rates = lambda *given: (0, 0)"),
     ("20", "NLI accuracy: an encoder that learns it",    # it does not
      "train_model(800, share=0.5, start=on_replies)",
      "train_model(800, share=0.5, start=on_replies, frozen=True)"),
@@ -60,7 +60,7 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "copy[part] for copy, part in zip(copies, parts)", "summed[part] for part in parts"),
     ("21", "r of the trained encoder",
      "labels = sts.labels", "labels = rng.permutation(sts.labels)"),
-    ("22", "largest N after 80 steps", "training(20.0, 80)", "training(20.0, 0)"),
+    ("22", "largest N after 80 steps", "training(40.0, 80)", "training(40.0, 0)"),
     ("C", "100 launches of 1 ms",    # the host waits
      "device.launch(1000)", "device.launch(1000); device.synchronize()"),
     ("06", "new tokens, met / promised, turns in order", '("in order", in_order,',

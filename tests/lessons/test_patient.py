@@ -45,16 +45,16 @@ def test_it_measures_counts_and_judges(command):
     name, chart = NAMES["scale-1"], command(NAMES["scale-1"])[1]
     assert all(f"    {word} " in chart for word in ("gap", *FAULTS, *patient.MEASUREMENTS))
     assert "first layer, last step" in command(name, "ask", "steps", "scores")[1]
-    code, said, _ = command(name, "diagnose", "few-words")
-    assert code == 1 and "with few-words it is 20 to 100" in said and "scale-1" not in said
+    code, said, _ = command(name, "diagnose", "few-pieces")
+    assert code == 1 and "with few-pieces it is 20 to 100" in said and "scale-1" not in said
     code, said, _ = command(name, "diagnose", "scale-1", "--json")
     (test,), kept = json.loads(said).values()
     assert code == 0 and test["score"] == 1 and list(kept.values()) == [
-        ["steps", "scores"], ["few-words", "scale-1"]]
+        ["steps", "scores"], ["few-pieces", "scale-1"]]
 
 
 @pytest.mark.parametrize("arguments", ["", "a ask", "a ask step", "a cure", "a diagnose flu",
-                                       "a diagnose scale-1 few-words", "a --json"])
+                                       "a diagnose scale-1 few-pieces", "a --json"])
 def test_a_usage_error_is_one_line_and_exit_code_2(command, arguments):
     code, _, error = command(*arguments.split())
     assert code == 2 and error.startswith("error: ") and error.count("\n") == 1

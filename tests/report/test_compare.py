@@ -48,7 +48,7 @@ def test_runs_stand_side_by_side(folders, tmp_path, capsys):
     test = response.read(response.find(None, one)["test"])
     right = [response.scores(run, test)["trained"] == 1 for run in runs]
     x = [sts.cosines(load(folder).encode, pairs) for folder in folders[:2]]
-    best = [cqa.top_ten(asked, cqa.scores(run, asked)[cqa.BOTH]) for run in runs]
+    best = [cqa.top_ten(asked, cqa.scores(run, asked)["trained"]) for run in runs]
 
     scores = tables["run"]
     assert scores[0] == ["run", "P@1", "STS dev", "MAP cqa-dev"]

@@ -38,11 +38,11 @@ def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path,
     assert [record["step"] for record in runs[0].log if "dev_p1" in record] == [0, 2]
     opened = convsim_mini.load(tmp_path / "0")
     np.testing.assert_allclose(opened.encode(["you?"]), vectors[0][1:], rtol=0, atol=1e-6)
-    assert repr(opened).startswith("SentenceEncoder(DAN, 300 words → 528 numbers)")
+    assert repr(opened).startswith("SentenceEncoder(DAN, 256 pieces → 16 numbers)")
 
 
 def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
-    encoder = convsim_mini.fit(pairs, **settings, visits=None)
+    encoder = convsim_mini.fit(pairs, **settings, **{"optim.chunk": None})
     folder = Path(encoder.folder.name)
     assert Path(folder, "run", "model.safetensors").exists()
     del encoder
@@ -81,7 +81,7 @@ def test_an_index_of_a_table_is_searched(trained):
     hit, = encoder.search(index, "you?", k=1)
     assert (hit.number, hit.row) == (3, {"id": 8, "text": "you?"})
     assert repr(index) == 'Index(3 rows, column "text")' and not index.vectors[1].any()
-    vectors = encoder.without_words().encode(["fudazi vobamu", "you?"])
+    vectors = encoder.encode(["fudazi vobamu", "you?"])
     np.testing.assert_allclose(index.vectors[::2], vectors, rtol=0, atol=1e-6)
     other = convsim_mini.load(trained[0])
     other.identity = {**other.identity, "weights": 0}

@@ -11,7 +11,7 @@ from convsim_mini.config import ModelConfig
 from convsim_mini.core.pairs import Split
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.text import Vocabulary
-from convsim_mini.training.initial import initial_parameters, initial_table
+from convsim_mini.training.initial import A, initial_parameters, initial_table
 from convsim_mini.core.model import Model, embed
 from convsim_mini.training.word_vectors import (
     cooccurrences, left_singular_vectors, orthonormal, ppmi_svd)
@@ -74,22 +74,21 @@ def test_neighbours_are_at_most_five_words_away():
     assert sorted(set(two - one)) == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("zero_bigrams", [True, False])
-def test_a_table_is_normal_numbers_and_svd_weighted_by_rarity(zero_bigrams):
-    """Row by row: half of each word's numbers from the SVD, times a/(a + p); bigrams after them."""
-    vocabulary = Vocabulary([f"w{k}" for k in range(1, 10)], list(range(90, 0, -10)), 500, 3)
+@pytest.mark.parametrize("start", ["corpus", "random"])
+def test_a_table_is_normal_numbers_or_svd_weighted_by_rarity(start):
+    """Row by row: of a piece its SVD, times a/(a + p), and zero of a bigram; or all normal."""
+    vocabulary = Vocabulary([f"w{k}" for k in range(1, 10)], list(range(90, 0, -10)))
     corpus = SimpleNamespace(vocabulary=vocabulary, train=toy_split())
-    model = ModelConfig(embedding_dim=8, svd_share=0.5, frequency_weight=0.01,
-                        zero_bigrams=zero_bigrams)
+    model = ModelConfig(embedding_dim=12, start=start)
     table = initial_table(corpus, 400, model, np.random.default_rng(0))
     rng = np.random.default_rng(0)
-    expected = rng.standard_normal((13, 8), np.float32)
-    expected[:10, :4] = ppmi_svd(toy_split(), 10, 4, rng)
-    for i, p in enumerate(vocabulary.probabilities()):
-        expected[i] *= 0.01 / (0.01 + p)
-    np.testing.assert_allclose(table[:13], expected, rtol=1e-6)
-    assert table.shape == (413, 8) and table.dtype == np.float32
-    assert table[13:].std() == (0 if zero_bigrams else pytest.approx(1, abs=0.1))
+    expected = rng.standard_normal((10, 12), np.float32)
+    if start == "corpus":
+        expected[1:, :9] = ppmi_svd(toy_split(), 10, 12, rng)[1:]         # of 10 ids 9 columns
+        expected *= [[A / (A + p)] for p in vocabulary.probabilities()]
+    np.testing.assert_allclose(table[:10], expected, rtol=1e-6)
+    assert table.shape == (410, 12) and table.dtype == np.float32
+    assert table[10:].std() == (0 if start == "corpus" else pytest.approx(1, abs=0.1))
 
 
 def test_matrices_are_uniform_within_the_bound_of_glorot():
@@ -103,9 +102,10 @@ def test_matrices_are_uniform_within_the_bound_of_glorot():
             assert 0.98 < np.abs(p).max() / bound <= 1 and abs(p.mean()) < 0.1 * bound, name
 
 
-@pytest.mark.parametrize("layers, square", [([8], [0]), ([6, 6, 8], [1]), ([5], [])])
-def test_square_layers_start_as_the_identity_and_the_last_has_no_bias(layers, square):
-    config = ModelConfig(embedding_dim=8, layers=layers)
+@pytest.mark.parametrize("layers, square, start", [
+    ([8], [0], "corpus"), ([6, 6, 8], [1], "corpus"), ([5], [], "corpus"), ([8, 8], [], "random")])
+def test_square_layers_start_as_the_identity_and_the_last_has_no_bias(layers, square, start):
+    config = ModelConfig(embedding_dim=8, layers=layers, start=start)
     params = initial_parameters(config, np.zeros((9, 8), np.float32), np.random.default_rng(0))
     for k in range(len(layers)):
         weight = params[f"encoder.linear{k}.weight"]

@@ -14,7 +14,7 @@ from convsim_mini import train
 from convsim_mini.common.cli import UserError
 from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.training.run import (
-    MODEL, TRAINING, describe, finished, load_run, newest, read_log, save_matrix)
+    MODEL, TRAINING, describe, finished, load_run, newest, read_log, save_tuned)
 
 from conftest import command
 
@@ -38,16 +38,15 @@ def test_config_json_is_for_people_alone(run_copy):
 def test_a_matrix_is_added_to_the_file(run_copy):
     run = load_run(run_copy)
     turned = np.eye(16)[::-1]
-    assert save_matrix(run, "tuned", turned).matrices["tuned"].tolist() == turned.tolist()
+    assert run.tuned is None and save_tuned(run, turned).tuned.tolist() == turned.tolist()
     again = load_run(run_copy)
-    assert again.matrices.keys() == {"all_but_the_top", "tuned"}
-    assert again.weights == run.weights
+    assert again.tuned.tolist() == turned.tolist() and again.weights == run.weights
     with pytest.raises(AssertionError):
         np.testing.assert_allclose(load(run_copy, tuned=True).encode("hello"),
                                    load(run_copy).encode("hello"))
     shutil.copy(run_copy / MODEL, run_copy / TRAINING)
     with pytest.raises(UserError, match="training is not finished; go on first"):
-        save_matrix(run, "tuned", turned)
+        save_tuned(run, turned)
 
 
 def test_a_changed_byte_is_noticed(run_copy):
@@ -74,9 +73,8 @@ def test_numbers_read_as_another_kind_or_shape_are_refused(run_copy):
 
 @pytest.mark.parametrize("place, value", [
     ("settings", []), ("settings.model.encoder", "transformer"), ("settings.model.layers", [17]),
-    ("settings.task", "nli"), ("vocabulary", None), ("vocabulary.words", ["a"]),
-    ("vocabulary.counts", ["a"] * 300), ("vocabulary.total", None), ("measured", 3),
-    ("vocabulary.oov_buckets", 10**12), ("vocabulary.oov_buckets", 1.5)])
+    ("settings.task", "nli"), ("vocabulary", None), ("vocabulary.pieces", ["a"]),
+    ("vocabulary.counts", ["a"] * 300), ("measured", 3), ("settings.text.bigram_buckets", 10**9)])
 def test_a_forged_run_is_told(run_copy, place, value):
     arrays, about = arrays_file.load_arrays(run_copy / MODEL)
     *groups, name = place.split(".")
@@ -88,9 +86,9 @@ def test_a_forged_run_is_told(run_copy, place, value):
 
 def test_a_file_of_another_format_is_refused(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(arrays_file, "FORMAT", 2)
+        patch.setattr(arrays_file, "FORMAT", 8)
         arrays_file.save_arrays(tmp_path / MODEL, {"a": np.zeros(3)}, {})
-    with pytest.raises(UserError, match="another version .*format 2, expected 8"):
+    with pytest.raises(UserError, match="another version .*format 8, expected 9"):
         load_run(tmp_path)
 
 

@@ -83,4 +83,4 @@ def test_curves_that_cannot_be_drawn_are_a_line(arguments, tmp_path, monkeypatch
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 and all(
         line.startswith("the curves are not drawn, training goes on (") for line in lines)
-    assert load_run(folder).step == 9
+    assert read_log(folder / "log.jsonl")[-1]["step"] == 9

@@ -17,8 +17,8 @@ from convsim_mini.core.schedule import rates
 from convsim_mini.evaluation.response import drawn
 from convsim_mini.training.initial import initial_model
 from convsim_mini.training.options import parse_config
-from convsim_mini.training.run import describe, load_run
-from convsim_mini.training.tasks import Tasks, fitting_steps, batch_sizes, steps_of_tasks
+from convsim_mini.training.run import describe, load_run, newest
+from convsim_mini.training.tasks import Tasks, batch_sizes, steps_of_tasks, with_steps
 
 from conftest import SMALL, command, generate_pairs, weights
 
@@ -37,7 +37,7 @@ def test_a_run_leaves_everything_in_its_folder(trained):
     assert list(folder.parent.iterdir()) == [folder]
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
     for expected in ("pairs read", "4,000", "P@10", "TF-IDF cosine", "BM25", "STS own set",
-                     "trained, as encode gives it", "the same, untrained", str(folder)):
+                     "trained, as cosine", "the same, untrained", str(folder)):
         assert expected in done.stdout
 
 
@@ -83,23 +83,26 @@ def test_another_seed_gives_another_run_that_says_what_it_has_left(trained, tmp_
 def test_runs_without_a_name_do_not_overwrite_one_another(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("chat", "chat-2"):
-        config = parse_config([*map(str, arguments), "--steps", "2", "--evaluations", "1"])
+        config = parse_config([*map(str, arguments), "--epochs", "0.04", "--evaluations", "1"])
         assert train.train(config)[0] == Path("runs", name)
+        written = json.loads(Path("runs", name, "config.json").read_text())
+        assert written["steps"] == describe(f"runs/{name}").config.steps == 2
 
 
-def test_the_papers_recipe_trains(arguments, corpus, tmp_path):
+def test_the_papers_recipe_trains(arguments, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(train, "finish", lambda *_: None)     # the last weights, better or not
     config = parse_config([*map(str, arguments), "--preset", "paper", "--steps", "8",
                            "--evaluations", "1", "--run", str(tmp_path / "run")])
     assert config.optim.loss == "sum"
     start, (folder, *_) = initial_model(config, corpus).params, train.train(config)
-    for name, p in load_run(folder).model.params.items():
+    for name, p in load_run(newest(folder)).model.params.items():
         assert (p != start[name]).any(), name
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("more", [[], ["--text.words", "1"]])
+@pytest.mark.parametrize("more", [[], ["--text.pieces", "1"]])
 def test_few_distinct_words_are_enough_for_the_default_model(write_tsv, tmp_path, more):
-    # All dimensions of a word start from an SVD of the words' co-occurrences.
+    # All dimensions of a piece start from an SVD of the pieces' co-occurrences.
     words = sorted({word for pair in generate_pairs(50) for text in pair
                     for word in text[:-1].split()})[:60]
     pairs = [(f"{a} {b} {c}", f"{c} {a}") for a in words for b in words[:10] for c in words[:7]]
@@ -235,18 +238,23 @@ def test_the_help_is_two_screens_and_the_long_one_has_every_setting(capsys):
 
 
 @pytest.mark.parametrize("options, steps", [
-    ([], 150),                                                # 15 · 1,000 pairs in batches of 100
-    (["--visits", "2"], 20), (["--visits", "null"], 1_000), (["--steps", "700"], 700),
-    (["--steps", "700", "--visits", "15"], 150), (["--config", "steps.json"], 700),
-    (["--config", "run.json", "--steps", "800"], 800), (["--config", "run.json"], 150),
-    (["--optim.drop_at", "0.5"], 75),                         # batches of 200
-    (["--task", "nli", "--nli", "here"], 1_000)])             # it learns from no conversation
-def test_few_pairs_come_fifteen_times_at_most(options, steps, tmp_path, monkeypatch):
+    ([], 20),                                                 # 2 · 1,000 pairs in batches of 100
+    (["--epochs", "0.5"], 5), (["--epochs", "0.01"], 1), (["--steps", "700"], 700),
+    (["--steps", "700", "--epochs", "3"], 700), (["--config", "run.json"], 700),
+    (["--config", "run.json", "--epochs", "3"], 30), (["--encoder", "transformer"], 600),
+    (["--encoder", "transformer", "--epochs", "3"], 30),
+    (["--config", "mine.json"], 24),                          # a quarter of the batches have 200
+    (["--task", "nli", "--nli", "x"], 16),                    # 2 · 400 pairs in batches of 50
+    (["--task", "multitask", "--nli", "x", "--nli_share", "0.2"], 25),    # 5 of them train NLI
+    (["--task", "multitask", "--nli", "x", "--optim.nli_workers", "0.2"], 20)])    # each: both
+def test_steps_follow_from_epochs_where_only_these_are_given(options, steps, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("steps.json").write_text('{"steps": 700}')
-    Path("run.json").write_text('{"steps": 700, "visits": 15}')
-    config = parse_config([*options, "--optim.batch_size", "100"])
-    assert fitting_steps(config, Tasks(SimpleNamespace(pairs=1_000))).steps == steps
+    Path("run.json").write_text('{"steps": 700, "epochs": 2.0}')
+    Path("mine.json").write_text('{"preset": "paper", "epochs": 3.0}')
+    sizes = ["--optim.batch_size", "100", "--optim.nli_batch_size", "50"]
+    config = parse_config([*options, *sizes])
+    nli = SimpleNamespace(pairs=400) if config.second_task else None
+    assert with_steps(config, Tasks(SimpleNamespace(pairs=1_000), nli)).steps == steps
 
 
 def test_steps_are_spread_over_the_tasks():

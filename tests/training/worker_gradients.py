@@ -19,7 +19,7 @@ import numpy as np
 from convsim_mini.config import Config, ModelConfig, OptimConfig
 from convsim_mini.core.arrays import to_device, to_host
 from convsim_mini.core.pairs import Split
-from convsim_mini.core.packed import Packed, drop_words, offsets_of
+from convsim_mini.core.packed import Packed, offsets_of
 from convsim_mini.core.gradcheck import dense
 from convsim_mini.training.initial import parameter_shapes
 from convsim_mini.core.model import Model, loss_and_gradients
@@ -125,13 +125,10 @@ def data(rng):
 
 
 def cases(rng):
-    """A Batch of each task, one without masks, and one with word dropout."""
+    """A Batch of each task, and one without masks."""
     split, which, nli, entailed = data(rng)
-    batch = split.batch(which)
-    dropped = drop_words(batch.sentences, 0.4, np.random.Generator(np.random.Philox(5)))
-    return {"conversation": batch, "unmasked": split.batch(which, False),
-            "dropped": batch._replace(sentences=dropped), "nli": nli.batch(which),
-            "entailment": entailed.batch(which)}
+    return {"conversation": split.batch(which), "unmasked": split.batch(which, False),
+            "nli": nli.batch(which), "entailment": entailed.batch(which)}
 
 
 # ---------------------------------------------------------------- NCCL, played by MPI

@@ -1,0 +1,147 @@
+"""This package beside what a user would pick instead: sentence-transformers' static embeddings.
+
+    pip install sentence-transformers datasets accelerate
+    python tests/benchmarks/benchmark_peer.py [PAIRS …] --data DIR --epochs 1 2 --peer-epochs 1 2
+
+Both train on the same pairs and answer the same test inputs, each among the same 100 replies. They
+take turns, each training in a process of its own. Without PAIRS: the default corpus. DIR holds
+stsbenchmark/; sts-test.csv is not read. The peer has the settings of its own documentation for such
+models: a WordPiece tokenizer of the same text, AdamW at 0.2, a warm-up of a tenth, linear decay.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import contenders  # noqa: F401  (it makes the repository's folders known)
+from convsim_mini.common.tables import table
+from convsim_mini.core.ranking import candidate_scores, precision, true_ranks
+from convsim_mini.data.corpus import SPLITS, split_of, text_key
+from convsim_mini.core.text import tokenize
+from convsim_mini.data.pairs import left_out, read_rows
+from convsim_mini.evaluation import response, sts
+from convsim_mini.evaluation.metrics import pearson
+from convsim_mini.inference.sentence_encoder import load
+from convsim_mini.training.options import parse_config
+from convsim_mini.training.run import LOG, read_log
+from convsim_mini.data.prepare import open_corpus
+from convsim_mini.data.tables_and_logs import default_corpus
+
+BATCH, NUMBERS, PIECES = 1_024, 500, 30_000
+
+
+def arguments(options, seed):
+    """The settings of our run as the command `train` takes them."""
+    pairs = ["--pairs", *options.pairs] if options.pairs else []
+    return [*pairs, "--data", str(options.data), "--seed", str(seed)]
+
+
+def texts_of(paths):
+    """The pairs of texts that the filters keep, by split, in the order of the prepared corpus."""
+    texts = {split: [] for split in SPLITS}
+    for path in paths or [default_corpus()]:
+        for part in read_rows(path):
+            for pair in part.pairs:
+                if not left_out(pair):
+                    split = split_of(text_key(" ".join(tokenize(pair.input))))
+                    texts[split].append((pair.input, pair.response))
+    return texts
+
+
+def ours(options, seed, epochs, folder):
+    """Train by the command; → the seconds in its steps, functions from texts to vectors."""
+    command = [sys.executable, "-m", "convsim_mini.train", *arguments(options, seed), "--epochs",
+               str(epochs), "--run", f"{folder}/run"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    seconds = [one["seconds"] for one in read_log(Path(folder, "run", LOG)) if "seconds" in one]
+    encoder = load(f"{folder}/run")
+    return seconds[-1], encoder.encode, encoder.encode_responses
+
+
+def peer(options, seed, epochs, folder):
+    """The same of a StaticEmbedding, trained by MultipleNegativesRankingLoss."""
+    import torch
+    from datasets import Dataset
+    from sentence_transformers import (
+        SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments)
+    from sentence_transformers.losses import MultipleNegativesRankingLoss
+    from sentence_transformers.models import StaticEmbedding
+    from tokenizers.implementations import BertWordPieceTokenizer
+
+    torch.manual_seed(seed)
+    inputs, replies = zip(*texts_of(options.pairs)["train"])
+    tokenizer = BertWordPieceTokenizer()
+    tokenizer.train_from_iterator([*inputs, *replies], vocab_size=PIECES, show_progress=False)
+    embedding = StaticEmbedding(tokenizer._tokenizer, embedding_dim=NUMBERS)
+    torch.nn.init.normal_(embedding.embedding.weight)
+    model = SentenceTransformer(modules=[embedding], device="cpu")
+    settings = SentenceTransformerTrainingArguments(
+        folder, num_train_epochs=epochs, per_device_train_batch_size=BATCH, learning_rate=0.2,
+        warmup_steps=0.1, lr_scheduler_type="linear", seed=seed, use_cpu=True, report_to="none",
+        save_strategy="no", logging_strategy="no", disable_tqdm=True)
+    trainer = SentenceTransformerTrainer(
+        model, settings, Dataset.from_dict({"anchor": inputs, "positive": replies}),
+        loss=MultipleNegativesRankingLoss(model))
+    begin = time.perf_counter()
+    trainer.train()
+    seconds = time.perf_counter() - begin
+
+    def encode(texts):
+        return model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+    return seconds, encode, encode
+
+
+def measured(options, name, seed, epochs):
+    """Train one contender in this process; → its figures."""
+    begin = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        seconds, encode, encode_responses = globals()[name](options, seed, epochs, folder)
+        whole = time.perf_counter() - begin
+        usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF,
+                                                     resource.RUSAGE_CHILDREN)]
+        pairs, candidates = response.drawn(open_corpus(parse_config(arguments(options, seed))).test)
+        texts = texts_of(options.pairs)["test"]
+        u, v = encode([texts[k][0] for k in pairs]), encode_responses([texts[k][1] for k in pairs])
+        dev, = sts.read_splits(options.data, "dev")
+        of_genre = [pearson(sts.cosines(encode, dev)[mask], dev.labels[mask])
+                    for mask in (dev.genres != "", dev.genres == "forums")]
+    return {"P@1": precision(true_ranks(candidate_scores(u, v, candidates)), 1),
+            "STS dev": 100 * of_genre[0], "forums": 100 * of_genre[1], "seconds in steps": seconds,
+            "whole": whole, "of processor": sum(one.ru_utime + one.ru_stime for one in usage),
+            "GB": max(one.ru_maxrss for one in usage) / 1e6}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("pairs", nargs="*")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--epochs", type=float, nargs="*", default=[2])
+    parser.add_argument("--peer-epochs", type=float, nargs="*", default=[1, 2, 3, 4])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        name, seed, epochs = options.one
+        return print(json.dumps(measured(options, name, int(seed), float(epochs))))
+    open_corpus(parse_config(arguments(options, 1)))          # prepared once, before any clock
+    rows = []
+    for seed in options.seeds:
+        turns = [("ours", epochs) for epochs in options.epochs]
+        turns += [("peer", epochs) for epochs in options.peer_epochs]
+        for name, epochs in turns:
+            command = [sys.executable, *sys.argv, "--one", name, str(seed), str(epochs)]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+            figures = json.loads(done.stdout.splitlines()[-1])
+            rows.append([f"{name}, epochs {epochs:g}, seed {seed}",
+                         *(f"{figure:.1f}" for figure in figures.values())])
+            print(*rows[-1], flush=True)
+    print(table(["", *figures], rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -126,7 +126,7 @@ class Config:
     "entailment": picking what a premise entails (ours). "nli": inference alone (ours: control)."""
     init: str | None = None
     """Folder of a run to start from (paper §3.1: the multitask model). Its settings hold where no
-    option says otherwise. Other pairs (ours): 300 steps at a tenth of the rates."""
+    option says otherwise. Other pairs (ours): 15 epochs at a tenth of the rates."""
     stage: Annotated[int, Meta(ge=0, lt=2**15)] = 0
     """How many runs came before this one, which --init sets (ours: each sees other batches)."""
     nli: str | None = None

@@ -89,7 +89,7 @@ def for_other_pairs(start, asked):
         return {}
     defaults = flat(dataclasses.asdict(Config()))
     preset = defaults | PRESETS[start["preset"]]
-    return {"task": "conversation", "steps": 300, "evaluations": defaults["evaluations"],
+    return {"task": "conversation", "epochs": 15.0, "evaluations": defaults["evaluations"],
             **{name: preset[name] / 10 for name in ("optim.rate", "optim.table_rate")}}
 
 

@@ -151,7 +151,7 @@ FAULTS = {
          ("steps", "table, last step", 1e-4, inf)],
         "Hand the response network's gradients to the optimiser."),
     "table-uphill": Fault(
-        "The table's rows are updated with the wrong sign.", {"rates": (1.0, -1.0, 20)},
+        "The table's rows are updated with the wrong sign.", {"rates": (1.0, -1.0, 0.25)},
         [("direction", "table", -1, -0.1)], "Subtract the gradient."),
 
     # the model

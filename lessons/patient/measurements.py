@@ -197,9 +197,8 @@ def space(run):
 
 def read(run):
     """Five pairs of the first batch as text."""
-    names, one = ["", *run.corpus.vocabulary.pieces], run.batches[0].sentences
-    texts = [" ".join(names[k] if k < len(names) else "▢" for k in one.part(b, b + 1).ids)
-             for b in range(2 * K)]
+    token, one = run.corpus.vocabulary.token, run.batches[0].sentences
+    texts = [" ".join(map(token, one.part(b, b + 1).ids)).replace(" ##", "") for b in range(2 * K)]
     return {f"{k + 1}": f"{texts[k]}  →  {texts[K + k]}" for k in range(5)}
 
 

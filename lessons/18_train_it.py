@@ -170,8 +170,7 @@ rows = untrained.params[TABLE][words]
 table = update_ratio(rows, model.params[TABLE][words])
 print(f"matrix {matrix:.4f}, table {table:.4f}")
 expect(matrix / (optim.rate * np.sqrt(300 / 2)), 0.9, 1.04, "matrix / (rate √((d + e)/2))")
-expect(table * np.sqrt(np.mean(rows**2)) / optim.table_rate, 0.9, 1.01,
-       "table / (table_rate / its rms)")
+expect(table * np.sqrt(np.mean(rows**2)) / optim.table_rate, 0.9, 1.01, "table · rms / table_rate")
 
 # %% [markdown]
 # One per cent for the encoder's matrix, and 28 for the table: far more than what we called healthy.
@@ -312,8 +311,7 @@ claim("healthy: the gap in spreads", patients["healthy"][2], low=1.5)
 claim("replies shuffled: the gap", abs(patients["replies shuffled"][2]), high=1)
 expect(patients["no scale (s = 1)"][2], 1.4, 3, "no scale: the gap, as if healthy")
 expect(above["no scale (s = 1)"], -0.4, 0, "no scale: the loss is stuck a little below ln K")
-expect(patients["rate × 100"][3] / patients["healthy"][3], 1.5, 10,
-       "rate × 100: the ratio, over the healthy one")
+expect(patients["rate × 100"][3] / patients["healthy"][3], 1.5, 10, "rate × 100: its ratio / healthy")
 expect(patients["gradient's sign"][2], -40, -0.05, "sign: the true reply is below the others")
 expect(abs(above["every word unknown"]), 0, 0.02, "every word unknown: ln K, to two digits")
 

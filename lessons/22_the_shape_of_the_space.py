@@ -94,8 +94,7 @@ check(1, mean_cosine, judge_mean_cosine)
 # ## Real sentences
 #
 # 40,000 pairs of `chitchat-dataset`, the default encoder with 200 numbers, from the counted start
-# (lesson A). The scale is 40 and not 15, so that there is more to see. Vectors are those of sentences
-# of dev, each text once.
+# (lesson A), the scale 40 in the place of 15. Vectors are those of sentences of dev, each text once.
 
 # %%
 PAIRS, PIECES, D = 40_000, 8_000, 200

@@ -2,8 +2,8 @@
 
 1: [1, 1] shows a count of 2 and a √2; [1] brings row 1 a second sentence. Without a word twice in
 one sentence nobody sees that counts are ignored.
-2: tanh(c z) is no multiple of tanh(z), so the length comes back. relu(c z) = c relu(z), and unit
-length takes c away again.
+2: tanh(c z) is no multiple of tanh(z), so the length comes back. A relu, leaky or not, makes c z
+c relu(z), and unit length takes c away again.
 """
 
 from prove import run_lesson, solution
@@ -24,7 +24,7 @@ def solution_sees_length(x):
 
 
 def tempting_sees_length(x):
-    return unit(np.maximum(x @ weight, 0))                    # relu(c z) = c relu(z)
+    return unit(np.maximum(x @ weight, 0.1 * x @ weight))     # leaky relu(c z) = c relu(z)
 
 
 solution(1, lambda: [[1, 1], [1]], lambda: [[1, 2], [1]])     # nothing stands twice in one sentence

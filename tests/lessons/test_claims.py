@@ -20,7 +20,7 @@ LESSONS = ROOT / "lessons"
 TRAIN = ("00", "08", "18", "20", "21", "22", "A")    # some seconds or more
 QUICK = {
     "19": {"steps=4000": "steps=2000"},
-    "18": {"some_chat(40_000, PIECES)": "some_chat(6_000, PIECES)", "steps=80,": "steps=8,"},
+    "18": {"some_chat(40_000, PIECES)": "some_chat(6_000, PIECES)", "steps=80,": "steps=40,"},
     "20": {"train_model(6000,": "train_model(400,", "labels, steps=400)": "labels, steps=1)"},
     "21": {"= trained_encoder()": "= trained_encoder(4_000, 2_000)"},
     "22": {"direction(then) for step, then in training(s, 140 if s == 40 else 80)":

@@ -57,7 +57,7 @@ class ModelConfig:
     """Factor on scores, 1/temperature (paper §2.2: 1; ours: cosines span only −1 … 1; 20 is level
     on Reddit)."""
     encoder_bias: bool = False
-    """The encoder's last linear layer has a bias (ours: none; P@1 and STS are the same with it)."""
+    """The encoder's last linear layer has a bias (ours: none)."""
     start: Literal["corpus", "random"] = "corpus"
     """First values: from the "corpus", pieces start from their co-occurrences, shorter where they
     are frequent, bigrams at zero, square layers as the identity (ours: P@1 33, not 19, as where all
@@ -83,7 +83,7 @@ class OptimConfig:
     optimizer: Literal[*OPTIMIZERS] = "adaptive"
     """The paper's "sgd" (§3.1), or "adaptive": Adam, Adagrad on the table (ours: fewer steps)."""
     batch_size: PositiveInt = 1024
-    """Pairs in a batch of replies (paper §3.1: 128; ours: from as many 0.2 of P@1 more on dev)."""
+    """Pairs in a batch of replies (paper §3.1: 128; ours: fewer steps)."""
     nli_batch_size: PositiveInt = 256
     """Pairs in a batch of NLI (paper §3.1: 128; ours: as many pairs in fewer steps)."""
     nli_weight: PositiveFloat = 30.0
@@ -109,7 +109,7 @@ class OptimConfig:
     """Pairs encoded at once, for batches that do not fit into memory (GradCache, Gao et al. 2021);
     null: the whole batch. A step takes longer; gradients are the same (dropout's bits are not)."""
     mask_false_negatives: bool = True
-    """Equal inputs or responses in a batch are no wrong answers (ours; P@1 is the same without)."""
+    """Equal inputs or responses in a batch are not wrong answers (ours)."""
 
 
 @dataclass(frozen=True)

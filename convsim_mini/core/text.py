@@ -181,9 +181,13 @@ class Vocabulary:
 
     @classmethod
     def of_pieces(cls, counts, size):
-        """At most `size` pieces that make up the words of a Counter, see `learn_pieces`."""
-        learned = cls.of_words(dict.fromkeys(learn_pieces(counts, size), 0))
-        found = Counter()
+        """At most `size` pieces that make up the words of a Counter, see `learn_pieces`.
+
+        Pieces that no word needs any more are left out, but not characters: new words need them.
+        """
+        pieces = learn_pieces(counts, size)
+        learned = cls.of_words(dict.fromkeys(pieces, 0))
+        found = Counter({p: 0 for p in pieces if len(p.removeprefix(INSIDE)) == 1})
         for word, number in counts.items():
             for i in learned.split(word):
                 found[learned.token(i)] += number

@@ -32,7 +32,7 @@ from .corpus import SPLITS, Corpus, share_of, some_pairs, split_of, text_key
 from .pairs import left_out, read_rows
 from .tables_and_logs import Reading, default_corpus
 
-FORMAT = 8
+FORMAT = 9
 FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
 MOST_WORDS_COUNTED = 5_000_000
 FEWEST = 100    # pairs in a split, and replies to choose among

@@ -77,7 +77,8 @@ def initial_table(corpus, bigrams, model, rng):
     of_pieces = rng.standard_normal((pieces, dim), np.float32)
     if model.start == "corpus":
         vectors = ppmi_svd(corpus.train, pieces, dim, rng)
-        of_pieces[1:len(vectors), :vectors.shape[1]] = vectors[1:]        # UNKNOWN stays random
+        met = vectors.any(axis=1)                # a piece without neighbours stays random
+        of_pieces[:len(vectors), :vectors.shape[1]][met] = vectors[met]
         weight = A / (A + corpus.vocabulary.probabilities())
         of_pieces *= weight.astype(np.float32)[:, None]
     table = np.zeros((pieces + bigrams, dim), np.float32)    # not before: the SVD needs much, too

@@ -34,6 +34,7 @@ def ppmi_svd(split, words, dim, rng):
     ppmi = ppmi.tocsr()
     ppmi.eliminate_zeros()
     vectors = left_singular_vectors(ppmi, min(dim, words - 1), rng)       # (words, dim)
+    vectors[np.diff(ppmi.indptr) == 0] = 0                    # nothing is known of these
     norm = np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors * np.sqrt(vectors.shape[1]) / np.maximum(norm, 1e-6)).astype(np.float32)
 

@@ -72,8 +72,8 @@ def run(command, options, minutes):
 
     The code is -1 where the limit ended it. What it started ends with it. Raises NoTime.
     """
-    seconds = min(60 * minutes, options.until - time.monotonic())
-    if seconds <= 0:
+    end = time.monotonic() + 60 * minutes
+    if time.monotonic() >= options.until:
         raise NoTime
     path = options.out / "log.txt"
     with open(path, "a", encoding="utf-8") as log:
@@ -82,17 +82,17 @@ def run(command, options, minutes):
         # A group of its own, to end it whole; no session of its own, or it could outlive ours.
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT,
                                    process_group=0)
-        try:
-            code = process.wait(seconds)
-        except subprocess.TimeoutExpired:
+        while process.poll() is None and time.monotonic() < min(end, options.until):
+            time.sleep(0.1)
+        code = process.poll()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if code is None:
             if time.monotonic() >= options.until:
-                raise NoTime from None
+                raise NoTime
             print(f"stopped after {minutes:g} minutes", file=log)
             code = -1
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
     return code, path.read_bytes()[begin:].decode(errors="replace")
 
 
@@ -273,8 +273,10 @@ def parse_options():
 
 def main():
     options = parse_options()
-    for number in (signal.SIGTERM, signal.SIGHUP):    # so that `run` ends what it has started
-        signal.signal(number, lambda *_: sys.exit("ended by a signal"))
+    # A signal leaves no time, so `run` ends what it has started and the rest is skipped. If this
+    # raised instead, it could do so while Popen holds its lock, and wait() would never return.
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda *_: setattr(options, "until", time.monotonic()))
     items = {"tests": ["tests/gpu/test_gpu.py", KERNEL_TESTS], "sanitizer": options.tools,
              "batches": options.cases, "speed": options.cases, "train": options.encoders}
     about, rows = versions(), []

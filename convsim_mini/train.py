@@ -20,7 +20,7 @@ from .common.cli import UserError, errors_in_one_line, python_m
 from .common.files import OURS, locked, write_text
 from .common.tables import table
 from .core.arrays import array_module, to_device
-from .core.model import TABLE, Alone, Model, embed, replies, respond
+from .core.model import TABLE, Model, embed, replies, respond
 from .core.pairs import Batch
 from .core.ranking import N, precision
 from .data.pairs import RULES
@@ -36,11 +36,11 @@ from .fast.threads import claim_process
 from .inference.sentence_encoder import load, tell_cut
 from .training.distributed import launched
 from .training.initial import initial_model, initial_parameters
-from .training.loop import Job, Start, run_steps
+from .training.loop import Job, run_steps
 from .training.monitor import scores_on_dev
 from .training.options import parse, parse_config
 from .training.run import (
-    LOG, TRAINING, check_corpus, describe, finished, load_run, newest, read_log, save_run)
+    LOG, TRAINING, Run, check_corpus, describe, finished, load_run, newest, read_log, save_run)
 from .training.tasks import Tasks, fitting_batches, with_steps
 from .training.workers import ALONE
 
@@ -52,15 +52,18 @@ def train(config, workers=ALONE):
     """Train a model as the Config says; → what `summary` takes. Raises UserError."""
     with workers.in_turn():
         words = describe(config.init).vocabulary if config.init else None
-        job = prepare(config, words, workers)
+        config, job = prepare(config, words, workers)
     if workers.rank:
-        return run_to_the_end(job, Start())
-    model = starting_model(job.config, job.corpus)
-    with run_folder(job.config) as folder:
-        job = job._replace(folder=folder, config=dataclasses.replace(job.config, run=str(folder)))
-        save_run(job.run())    # so that it can be resumed from now on
-        before = None if job.config.init else untrained(job.config, job.corpus, job.tests, model)
-        return *run_to_the_end(job, Start(model.params)), before
+        return run_to_the_end(None, job)
+    corpus = job.corpus
+    model = starting_model(config, corpus)
+    with run_folder(config) as folder:
+        config = dataclasses.replace(config, run=str(folder))
+        run = Run(folder / TRAINING, config, corpus.vocabulary, None, corpus=corpus.checksum,
+                  nli=job.tasks.nli_checksum)
+        save_run(run)    # so that it can be resumed from now on
+        before = None if config.init else untrained(config, corpus, job.tests, model)
+        return *run_to_the_end(run._replace(model=model), job), before
 
 
 def fit(pairs, run=None, **settings):
@@ -109,41 +112,39 @@ def resume(folder, workers=ALONE):
             lock.enter_context(locked(folder, IN_USE.format(folder)))
         with workers.in_turn():
             saved = describe(newest(folder))
-            job = prepare(saved.config, saved.vocabulary, workers)._replace(folder=folder)
+            config, job = prepare(saved.config, saved.vocabulary, workers)
         check_corpus(saved, job.corpus)
         if saved.nli != job.tasks.nli_checksum:
             raise UserError(f"{saved.config.nli}: these NLI data are not those that {folder} was "
                             "trained on; put those back or train again")
         if workers.broadcast(finished(folder)):
             return folder, job.corpus
-        start = Start()
-        if workers.rank == 0 and saved.step == 0:
-            start = Start(starting_model(job.config, job.corpus).params)
-        elif workers.rank == 0:
-            run = load_run(saved.path)
-            start = Start(run.model.params, run.step, run.state, run.measured)
-        return run_to_the_end(job, start)
+        run = None
+        if workers.rank == 0:
+            run = load_run(saved.path) if saved.step else saved._replace(
+                model=starting_model(config, job.corpus))
+            run = run._replace(config=config)
+        return run_to_the_end(run, job)
 
 
-def run_to_the_end(job, start):
-    """Train a Job from the first worker's Start; keep the best weights; → folder, Corpus.
+def run_to_the_end(run, job):
+    """Train the first worker's Run to its end; keep the best weights; → its folder, the Corpus.
 
-    The parameters in Start are deleted: whoever needs the best ones afterwards loads them.
+    The Run's parameters are deleted: whoever needs the best ones afterwards loads them.
     """
     workers = job.workers
-    if job.config.optim.nli_workers:
-        workers.take_roles(job.config.optim.nli_workers)
-    folder = workers.broadcast(job.folder)
-    start = Start(*map(workers.broadcast, start))
-    job = job._replace(folder=folder)
+    run = workers.broadcast(run)
+    if run.config.optim.nli_workers:
+        workers.take_roles(run.config.optim.nli_workers)
     if workers.rank == 0:
-        settings = json.dumps(dataclasses.asdict(job.config), indent=2)
-        write_text(Path(folder, "config.json"), f"{settings}\n")    # for people, and --config
-    run_steps(job, start)
+        settings = json.dumps(dataclasses.asdict(run.config), indent=2)
+        write_text(run.folder / "config.json", f"{settings}\n")    # for people, and --config
+    params = run.model.params
+    run_steps(run, job)
     if workers.rank == 0:
-        start.params.clear()
-        finish(load_run(folder), job.corpus)
-    return folder, job.corpus
+        params.clear()
+        finish(load_run(run.folder), job.corpus)
+    return run.folder, job.corpus
 
 
 def finish(run, corpus):
@@ -172,7 +173,10 @@ def starting_model(config, corpus):
 
 
 def prepare(config, vocabulary=None, workers=ALONE):
-    """Make the Job of a Config, after every check that needs no training. Raises UserError."""
+    """Every check that needs no training; → the Config with all its numbers, its Job.
+
+    Raises UserError.
+    """
     if config.optim.nli_workers and (workers.size == 1 or len(config.taught) == 1):
         raise UserError(f"--optim.nli_workers {config.optim.nli_workers}: expected several workers "
                         "and --task multitask or entailment; a single worker has --nli_share")
@@ -195,7 +199,7 @@ def prepare(config, vocabulary=None, workers=ALONE):
     if slower and not workers.rank and not numba_module():
         print(f"Faster: {python_m('pip install numba')}; a step then takes 0.86 of the time\n")
     tests = measured_on(config, corpus)                       # now, or a mistake would tell late
-    return Job(config, corpus, tasks, measuring_dev(config, corpus, tasks), tests, workers)
+    return config, Job(corpus, tasks, measuring_dev(config, corpus, tasks), tests, workers)
 
 
 def open_nli(config, vocabulary):
@@ -229,7 +233,7 @@ def measuring_dev(config, corpus, tasks):
         for batch in batches:
             mask = dev.batch(pairs[batch], config.optim.mask_false_negatives).false_negatives
             sides = to_device((u[batch], v[batch]), xp)
-            losses.append(float(replies(model, *sides, Batch(None, mask), 1.0, Alone())[0]))
+            losses.append(float(replies(model, *sides, Batch(None, mask), 1.0, None)[0]))
         record = {f"dev_p{n}": round(precision(ranks, n), 2) for n in N}
         record["dev_loss"] = round(float(np.mean(losses)), 4)
         if tasks.nli_dev:

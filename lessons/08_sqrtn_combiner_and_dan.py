@@ -27,6 +27,7 @@ from convsim_mini.core.gradcheck import dense, layer_error, numeric_gradient, re
 from convsim_mini.core.layers import (
     l2_normalize_backward, l2_normalize_forward, linear_backward, linear_forward, tanh_backward,
     tanh_forward)
+from convsim_mini.core.model import Model
 from convsim_mini.core.packed import Packed, words_and_bigrams
 from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.data.pairs import read_rows
@@ -233,10 +234,11 @@ dh = tanh_backward(dh, tanh_cache)                            # (B, 5)
 dx, dW0, db0 = linear_backward(dh, cache0)
 grads = dict(zip(names, (embedding_bag_backward(dx, bag_cache), dW0, db0, dW1, db1)))
 
-loss = lambda: float((dan_forward(params, batch, word_rows)[0] * du).sum())
+model = Model(params, None, word_rows)                        # as the library packs them
+loss = lambda: float((dan_forward(model, batch)[0] * du).sum())
 expect(max(relative_error(dense(grads[name], p), numeric_gradient(loss, p))
            for name, p in params.items()), 0, 1e-7, "five gradients against differences, the worst")
-library_grads = dan_backward(du, dan_forward(params, batch, word_rows)[1])
+library_grads = dan_backward(du, dan_forward(model, batch)[1])
 expect(max(relative_error(dense(grads[name], p), dense(library_grads[name], p))
            for name, p in params.items()), 0, 1e-13, "and against dan_backward, the worst")
 

@@ -17,6 +17,8 @@ sys.path += [".", "lessons"]
 from lesson import check, claim, expect, plt, seed, show
 from small_encoder import some_chat
 
+from itertools import islice
+
 import numpy as np
 
 from convsim_mini.config import Config, ModelConfig, OptimConfig, TextConfig
@@ -113,10 +115,10 @@ def training(scale, steps):
     model = started._replace(config=config.model, params=copy(started.params))
     optimizer = Adaptive(model.params)
     yield 0, model
-    for step, batch in zip(range(steps), batches(config, corpus.train)):
-        train_steps(model, optimizer, config, [batch], step)
-        if step + 1 in MARKS:
-            yield step + 1, model
+    of_steps = islice(batches(config, corpus.train), steps)
+    for done, _ in train_steps(model, optimizer, config, of_steps):
+        if done in MARKS:
+            yield done, model
 
 
 MARKS = 10, 20, 40, 80, 140

@@ -5,20 +5,21 @@ from .embeddings import embedding_bag_backward, word_bag_forward
 from .layers import feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward
 
 
-def dan_forward(params, packed, word_rows):
+def dan_forward(model, packed, key=()):
     """Deep averaging network (Iyyer et al. 2015; Yang et al. 2018, §2.3.1 and §3.1).
 
     The embeddings of a sentence's words and bigrams, summed and divided by √n; fully connected
     layers with tanh between them (ours: the paper names no activation); unit length.
-    params: "encoder.linear{k}.weight", ".bias" (the last layer has one only with encoder_bias), and
-    "encoder.embedding.weight" (R, d): its first `word_rows` rows are words, the others are hashed
-    bigrams; packed: word ids of B sentences, on the host or the device
+    model: its params are "encoder.linear{k}.weight", ".bias" (the last layer has one only with
+    encoder_bias), and "encoder.embedding.weight" (R, d), whose first `word_rows` rows are words;
+    the others are hashed bigrams; packed: word ids of B sentences, on the host or the device; key:
+    of dropout, which a DAN does not have
     → u: (B, e) unit vectors, cache
     """
-    table = params["encoder.embedding.weight"]
+    table = model.params["encoder.embedding.weight"]
     packed = to_device(packed, array_module(table))
-    x, bag_cache = word_bag_forward(table, packed, word_rows)             # (B, d)
-    x, layers_cache = feed_forward(params, "encoder", x)                  # (B, e)
+    x, bag_cache = word_bag_forward(table, packed, model.word_rows)       # (B, d)
+    x, layers_cache = feed_forward(model.params, "encoder", x)            # (B, e)
     u, unit_cache = l2_normalize_forward(x)                               # (B, e)
     return u, (bag_cache, layers_cache, unit_cache)
 

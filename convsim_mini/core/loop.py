@@ -14,16 +14,14 @@ def step_gradients(model, config, batch, step, of_batch=loss_and_gradients):
     return {task.loss: loss}, grads
 
 
-def train_steps(model, optimizer, config, batches, first=0, after_step=lambda done, losses: None,
-                gradients=step_gradients):
-    """Update a Model's parameters in place, once for each Batch.
+def train_steps(model, optimizer, config, batches, first=0, gradients=step_gradients):
+    """Update a Model's parameters in place, once per Batch: `for done, losses in train_steps(…)`.
 
-    It ends with the batches. first: the number of the first step; after_step: called with the
-    number of steps done and the last one's losses; gradients: `step_gradients`, or a function like
-    it that asks others as well
+    After each step it yields the number of steps done and that step's losses, and it ends with the
+    batches. first: the number of the first step; gradients: `step_gradients`, or a function like it
     """
     for step, batch in enumerate(batches, start=first):
         losses, grads = gradients(model, config, batch, step)
         pairs = len(batch.sentences.lengths) // 2
         optimizer.step(model.params, grads, *rates(config.optim, step, config.steps, pairs))
-        after_step(step + 1, losses)
+        yield step + 1, losses

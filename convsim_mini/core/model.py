@@ -54,7 +54,7 @@ ENCODERS = {
     "dan": Encoder(
         title="deep averaging network",
         short="DAN",
-        forward=lambda model, packed, key: dan_forward(model.params, packed, model.word_rows),
+        forward=dan_forward,
         backward=dan_backward,
         has_bigrams=lambda config: True,
         words_at_once=2**20),
@@ -144,30 +144,18 @@ def respond(model, v):
 
 # ---------------------------------------------------------------- vectors to a loss
 
-class Alone:
-    """One process has the whole batch. Several have a part each, and exchange these two things."""
-
-    def gather(self, v):
-        """The responses v (b, e) of all processes, and the number of the first own one."""
-        return v, 0
-
-    def reduce_scatter(self, dv):
-        """The sum of all processes' gradients of all responses, (B, e), cut to the own ones."""
-        return dv
-
-
 def pick(model, u, v, batch, weight, others):
     """Pick the true response to each input (§2.1, §2.2): u, v: (b, e) → loss, du, dv.
 
     batch: only its false_negatives are used; weight: factor on the gradients, not on the loss;
-    others: see Alone
+    others: processes that hold other parts of the batch, or None (training/distributed.py)
     """
     forward, backward = loss_of(model.config)
     false_negatives = to_device(batch.false_negatives, array_module(u))
-    responses, first = others.gather(v)                                   # (B, e)
+    responses, first = others.gather(v) if others else (v, 0)             # (B, e)
     loss, cache = forward(u, responses, false_negatives=false_negatives, first=first)
     du, dresponses = backward(weight, cache)                              # (b, e), (B, e)
-    return loss, du, others.reduce_scatter(dresponses)
+    return loss, du, others.reduce_scatter(dresponses) if others else dresponses
 
 
 def replies(model, u, v, batch, weight, others):
@@ -189,7 +177,6 @@ class Task(NamedTuple):
     loss: str = "loss"                 # the name of its loss in a run's log
     batch_size: str = "batch_size"     # the setting that tells the pairs in a batch
     weight: str | None = None          # the setting that multiplies its gradients; None: 1
-    classes: int | None = None         # how many; None: one of the batch's responses is right
 
     def weight_in(self, config):
         """The factor on its gradients by these settings."""
@@ -201,12 +188,12 @@ TASKS = {"replies": Task(replies)}
 
 # ---------------------------------------------------------------- one step
 
-def loss_and_gradients(model, batch, key=(), weight=1.0, others=Alone()):
+def loss_and_gradients(model, batch, key=(), weight=1.0, others=None):
     """One forward and one backward pass over the B pairs of a Batch, on the host.
 
     Both sides of the pairs pass the tied encoder in one call. The task's head follows.
-    key: see `encoder_forward`; weight: factor on the gradients; others: processes that share the
-    batch, see Alone → loss: 0-d array, gradients by name of the parameters that the task uses
+    key: see `encoder_forward`; weight: factor on the gradients; others: as `pick`
+    → loss: 0-d array, gradients by name of the parameters that the task uses
     """
     both, cache = encoder_forward(model, batch.sentences, key)                        # (2B, e)
     u, v = both[:len(both) // 2], both[len(both) // 2:]                               # (B, e) each

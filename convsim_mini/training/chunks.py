@@ -4,7 +4,7 @@ from functools import partial
 
 from ..core.arrays import array_module
 from ..core.model import (
-    TABLE, TASKS, Alone, encoder_backward, encoder_forward, loss_and_gradients)
+    TABLE, TASKS, encoder_backward, encoder_forward, loss_and_gradients)
 
 
 def of_batch(config):
@@ -14,7 +14,7 @@ def of_batch(config):
     return loss_and_gradients
 
 
-def loss_and_gradients_in_chunks(model, batch, key=(), weight=1.0, others=Alone(), *, chunk):
+def loss_and_gradients_in_chunks(model, batch, key=(), weight=1.0, others=None, *, chunk):
     """`loss_and_gradients` in less memory, for more time: `chunk` pairs are encoded at once.
 
     The loss needs all vectors of the batch, but no cache of an encoder. So a first pass encodes

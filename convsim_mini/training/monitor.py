@@ -1,51 +1,47 @@
 """How training is watched: progress bar, log.jsonl, measures on dev, figures, check of losses."""
 
 import json
-import math
 import sys
 import time
 from collections import defaultdict
-from itertools import pairwise
 
 from ..core.arrays import array_module, to_host
 from ..common.cli import UserError, progress, python_m, user_errors
 from ..common.figures import new_figure, save_figure
 from ..common.files import write_text
-from ..core.model import TASKS
 from ..core.ranking import N
 from .run import LOG, keep_as_model, read_log, save_run
 from .tasks import pairs_before
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
-FALLS = 3         # of dev, one after the other, end a training
-EXPLODED = 100    # a run is stopped at 100 times the loss of picking at random
+EXPLODED = 100    # a run is stopped at 100 times the loss of its own first step
 
 
 class Monitor:
-    """Shows and records how the training of a Job goes from a Start on.
+    """Shows and records how the training of a Run goes from its step on.
 
-    What the log holds from later steps is removed. machine: the name of what computes, see
-    fast/devices.py; seconds: the time spent in training, without measuring and saving
+    What the log holds from later steps is removed. dev: Model → its measures; machine: the name of
+    what computes, see fast/devices.py; seconds: of training, without measuring and saving
     """
 
-    def __init__(self, job, start, machine="unknown"):
-        self.job, self.folder, self.config = job, job.folder, job.config
+    def __init__(self, run, dev, machine="unknown"):
+        self.run, self.dev, self.folder, self.config = run, dev, run.folder, run.config
         self.log_every = max(10, self.config.steps // LOGGED)
-        # name of a loss → number of answers that it picks from
-        self.choices = {task.loss: task.classes or getattr(self.config.optim, task.batch_size)
-                        for task in map(TASKS.get, self.config.taught)}
         self.path = self.folder / LOG
         self.resume = python_m(f"convsim_mini.train --resume {self.folder}")
-        log = read_log(self.path) if start.step else []       # else the run starts anew
-        log = [record for record in log if record["step"] <= start.step]
+        log = read_log(self.path) if run.step else []       # else the run starts anew
+        log = [record for record in log if record["step"] <= run.step]
         write_text(self.path, "".join(f"{json.dumps(record)}\n" for record in log))
         self.losses = defaultdict(list)                       # by task, since its last line
         self.steps = [record for record in log if {"loss", "nli_loss"} & record.keys()]
-        self.measured = [*start.measured]
+        self.first = {}                                       # each loss's first value in the log
+        for record in self.steps:
+            self.first = record | self.first
+        self.measured = [*run.measured]
         self.seconds = self.measured[-1]["seconds"] if self.measured else 0.0
-        self._write([], {"step": start.step, "machine": machine})
+        self._write([], {"step": run.step, "machine": machine})
         self.bar = progress(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05,
-                            leave=True, initial=pairs_before(self.config, start.step),
+                            leave=True, initial=pairs_before(self.config, run.step),
                             total=pairs_before(self.config, self.config.steps))
         self.began = time.perf_counter()
 
@@ -55,16 +51,11 @@ class Monitor:
         scores = scores_on_dev(self.config, self.measured)
         return max(filter(None, scores), key=scores.get, default=None)
 
-    def has_fallen(self):
-        """Whether dev was worse each of the last three times: the model overfits (ours)."""
-        last = [*scores_on_dev(self.config, self.measured).values()][-1 - FALLS:]
-        return len(last) > FALLS and all(one > next for one, next in pairwise(last))
-
     def after_step(self, step, losses):
-        """Keep a step's losses, 0-d arrays by name; log at every `log_every` steps."""
+        """Keep a step's losses, 0-d arrays by name; log the first, then every `log_every` steps."""
         for task, loss in losses.items():
             self.losses[task].append(loss)
-        if step % self.log_every == 0:
+        if step == 1 or step % self.log_every == 0:
             self.log(step)
         self.bar.update(pairs_before(self.config, step) - self.bar.n)
 
@@ -74,11 +65,12 @@ class Monitor:
         for task, losses in sorted(self.losses.items()):
             values = to_host(array_module(losses[0]).stack(losses)).tolist()           # one wait
             means[task] = mean = sum(values) / len(values)
-            if not mean < EXPLODED * math.log(self.choices[task]):        # nan is not
-                raise UserError(f"step {step:,}: the loss is {mean:.4g}, expected less than "
-                                f"{EXPLODED} times that of picking at random; the checkpoints "
-                                "before it are kept; train again with a lower --optim.rate and "
-                                "--optim.table_rate")
+            most = EXPLODED * abs(self.first.setdefault(task, mean))
+            if not mean <= min(most, sys.float_info.max):     # nan is not, nor is infinity
+                raise UserError(f"step {step:,}: the loss is {mean:.4g}, expected at most "
+                                f"{EXPLODED} times its first value, {self.first[task]:.4g}; the "
+                                "checkpoints before it are kept; train again with a lower "
+                                "--optim.rate and --optim.table_rate")
         if means:
             self.losses.clear()
             self.bar.set_postfix({task: f"{means[task]:.3f}" for task in means}, refresh=False)
@@ -90,16 +82,14 @@ class Monitor:
         self.seconds += time.perf_counter() - self.began
         if measured:
             self.measure(step, model)
-            if step < self.config.steps and self.has_fallen():
-                self.bar.write(f"dev has fallen {FALLS} times: training ends here")
-        save_run(self.job.run(step, model, measured=self.measured, state=state))
+        save_run(self.run._replace(step=step, model=model, measured=self.measured, state=state))
         if self.best in (None, step):
             keep_as_model(self.folder)
         self.began = time.perf_counter()
 
     def measure(self, step, model):
         """Measure a Model on dev; print, record and draw the measures."""
-        record = {"step": step, "seconds": round(self.seconds, 1), **self.job.dev(model)}
+        record = {"step": step, "seconds": round(self.seconds, 1), **self.dev(model)}
         figures = [f"P@{n} {record[f'dev_p{n}']:4.1f}" for n in N]
         if "nli" in record:
             figures.append(f"NLI {record['nli']:4.1f}")
@@ -107,15 +97,14 @@ class Monitor:
         self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {'   '.join(figures)}   "
                        f"loss {record['dev_loss']:.3f}")
         try:
-            plot_curves(self.folder / "curves.png", self.steps, self.measured, self.choices,
-                        self.best)
+            plot_curves(self.folder / "curves.png", self.steps, self.measured, self.best)
         except Exception as error:                            # any: training needs no picture
-            self.bar.write(f"the curves are not drawn, training goes on ({error})", sys.stderr)
+            self.bar.write(f"could not draw the curves ({error}); training continues", sys.stderr)
         self.began = time.perf_counter()
 
     def stopped(self):
-        """Say how to go on."""
-        self.bar.write(f"stopped; go on with:  {self.resume}", file=sys.stderr)
+        """Say how to resume."""
+        self.bar.write(f"stopped; resume with:  {self.resume}", file=sys.stderr)
 
     def close(self):
         """Take the progress bar away."""
@@ -123,18 +112,17 @@ class Monitor:
 
     def _write(self, records, record):
         records.append(record)
-        advice = f"make room, then go on: {self.resume}"
+        advice = f"make room, then resume: {self.resume}"
         with (user_errors(f"{self.path}: cannot be written", advice),
               open(self.path, "a", encoding="utf-8") as file):
             print(json.dumps(record), file=file)
 
 
-def plot_curves(path, losses, measured, choices, best):
+def plot_curves(path, losses, measured, best):
     """P@N and NLI's accuracy on dev, and losses, against steps; beside random guessing.
 
     losses: records of "loss" and "nli_loss" in training; measured: records of measures on dev;
-    choices: how many classes or replies each of these losses chooses among; best: the step at which
-    weights are kept, or None
+    best: the step at which weights are kept, or None
     """
     figure, (right, wrong) = new_figure(columns=2)
     for n in N:
@@ -142,13 +130,9 @@ def plot_curves(path, losses, measured, choices, best):
     _curve(right, measured, "nli", "NLI, right of three classes  (at random: 33%)", "s--")
     right.set_ylim(0)
     right.set(title="True reply among the best N of 100, on dev", ylabel="messages (%)")
-    for key, name in (("loss", "replies"), ("nli_loss", "second task")):
-        if key in choices:
-            _curve(wrong, losses, key, f"{name}, training", "-")
-            wrong.axhline(math.log(choices[key]), linewidth=1, linestyle="--", color="grey",
-                          label=f"picking at random: ln {choices[key]:,}")
-    if "loss" in choices:
-        _curve(wrong, measured, "dev_loss", "replies, dev")
+    _curve(wrong, losses, "loss", "replies, training", "-")
+    _curve(wrong, losses, "nli_loss", "second task, training", "-")
+    _curve(wrong, measured, "dev_loss", "replies, dev")
     wrong.set(title="Loss in training and on dev", ylabel="loss (nats per pair)")
     for axes in (right, wrong):
         if best is not None:
@@ -173,7 +157,7 @@ def scores_on_dev(config, measured):
 
 
 class Silent:
-    """Watches nothing: in the place of a Monitor for all workers but the first."""
+    """Watches nothing: all workers but the first have it instead of a Monitor."""
 
     def __getattr__(self, name):
         return lambda *arguments: None

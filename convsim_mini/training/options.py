@@ -16,23 +16,23 @@ from ..common.cli import Parser, UserError
 from ..common.files import read_object
 from ..config import GROUPS, PRESETS, Config
 from ..core.model import ENCODERS
+from .initial import parameter_shapes
 from .run import describe
 from .settings import config_from_dict, flat, settings
 
-# Settings that a run with --init takes from the run that --init names, and those it must keep.
+# Settings that a run with --init takes from the run that --init names.
 INHERITED = {"preset", "pairs", "columns", "encoding",
              *(name for name in settings() if "." in name)}
-KEPT = {name for name in settings() if name.startswith(("text.", "model."))} - {
-    "text.filters_off", "model.dropout", "model.max_tokens", "model.scale"}
 
 
 def parse_config(argv):
     """Command line to Config. Raises UserError for options and files that cannot be used."""
     asked = with_own_steps(parse(argv))
     encoder = asked.pop("encoder", None)
-    start, inherited = {}, {}
+    origin, start, inherited = None, {}, {}
     if "init" in asked:
-        start = flat(dataclasses.asdict(describe(asked["init"]).config))
+        origin = describe(asked["init"]).config
+        start = flat(dataclasses.asdict(origin))
         inherited = {name: value for name, value in start.items() if name in INHERITED}
         asked = {"stage": start["stage"] + 1} | asked
     if path := asked.pop("config", None):
@@ -55,15 +55,23 @@ def parse_config(argv):
     places = {name: absolute(place) for name in ("init", "nli", "data", "cache", "pairs")
               if (place := getattr(config, name))}
     config = dataclasses.replace(config, **places)            # to be found from any folder
-    values = flat(dataclasses.asdict(config))
-    for name in KEPT & start.keys():
-        if values[name] != start[name]:
-            raise UserError(f"--{name} {values[name]}: a run that goes on with --init keeps that "
-                            f"run's, {start[name]}; leave the option out")
+    if origin:
+        check_shapes(config, origin)
     if bool(config.nli) != bool(config.second_task):
         raise UserError(f"--task {config.task}, --nli {config.nli}: expected both, a --task "
                         "that learns inference and the folder with SNLI's files, or neither")
     return config
+
+
+def check_shapes(config, origin):
+    """Raise a UserError unless the parameters of --init's run, `origin`, fit a Config."""
+    kept, wanted = (parameter_shapes(one.model, 1 + one.text.pieces + one.bigram_rows)
+                    for one in (origin, config))
+    for name in kept | wanted:
+        if kept.get(name) != wanted.get(name):
+            raise UserError(f"--init {config.init}: there {name} has the shape {kept.get(name)}, "
+                            f"with these settings {wanted.get(name)}; leave out the options that "
+                            "change it")
 
 
 def with_own_steps(given):

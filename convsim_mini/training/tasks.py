@@ -10,7 +10,7 @@ import numpy as np
 
 from ..common.cli import UserError
 from ..core import schedule
-from ..core.pairs import Split, batch_order
+from ..core.pairs import Split
 
 
 class Tasks(NamedTuple):
@@ -30,29 +30,25 @@ class Tasks(NamedTuple):
         return crc if self.nli else None
 
 
-def batches(config, tasks, first_step=0, trains_nli=None):
-    """Yield the Batch of each step from `first_step` on; seed, stage and step decide it.
+def batches_of_tasks(config, tasks, first_step=0, trains_nli=None):
+    """Yield the Batch of each step from `first_step` on, without end; the tasks take turns.
 
-    trains_nli: whether this worker trains NLI in every step; None: tasks take turns
+    Those of one task are `batches` of a training on that task only. trains_nli: whether this worker
+    trains NLI in every step; None: the tasks take turns
     """
-    # a run that --init continues sees other batches than its parent of the same seed
+    # a run that starts from another with --init sees other batches than that one
     config = dataclasses.replace(config, seed=config.seed + (config.stage << 112))
-    if not tasks.nli:
-        yield from schedule.batches(config, tasks.conversation, first_step)
-    drop = math.ceil(config.optim.drop_at * config.steps)
+    sizes = config.optim.batch_size, config.optim.nli_batch_size
+    order, nli_order = (
+        schedule.batches(dataclasses.replace(config, steps=steps, optim=dataclasses.replace(
+            config.optim, batch_size=size)), split, done)
+        for split, size, steps, done in zip(tasks, sizes, steps_of_tasks(config, 0, config.steps),
+                                            steps_of_tasks(config, 0, first_step)))
     for step in itertools.count(first_step):
-        if step in (first_step, drop):
-            done = steps_of_tasks(config, drop if step >= drop else 0, step)
-            sizes = batch_sizes(config.optim, step, config.steps)
-            order, nli_order = (batch_order(split.pairs, size, config.seed, steps)
-                                for split, size, steps in zip(tasks[:2], sizes, done))
         is_nli = trains_nli
         if is_nli is None:
             is_nli = nli_steps(config, step + 1) > nli_steps(config, step)
-        if is_nli:
-            yield tasks.nli.batch(next(nli_order))
-        else:
-            yield tasks.conversation.batch(next(order), config.optim.mask_false_negatives)
+        yield next(nli_order if is_nli else order)
 
 
 def batch_sizes(optim, step, steps):

@@ -112,8 +112,9 @@ def train(parts, seed):
         return losses, {name: grad for name, grad in grads.items() if name != parts.frozen}
 
     with parts.inside():
-        train_steps(model, Adaptive(model.params), config, run.batches, gradients=gradients,
-                    after_step=lambda done, losses: run.losses.append(float(losses["loss"])))
+        for _, losses in train_steps(model, Adaptive(model.params), config, run.batches,
+                                     gradients=gradients):
+            run.losses.append(float(losses["loss"]))
     run.copies[STEPS] = model.params
     return run
 

@@ -15,7 +15,7 @@ from convsim_mini.core.optim import OPTIMIZERS
 from convsim_mini.fast import host
 from convsim_mini.train import prepare, starting_model
 from convsim_mini.training.options import parse_config
-from convsim_mini.training.tasks import batches
+from convsim_mini.training.tasks import batches_of_tasks
 from convsim_mini.training.workers import ALONE
 
 from .exercises import EXERCISES
@@ -77,10 +77,10 @@ def in_place_of_the_librarys(functions):
 def curve(config, tasks, model, whose):
     """Train a Model in place; → the loss of each step, seconds."""
     optimizer = OPTIMIZERS[config.optim.optimizer](model.params)
-    losses, begin = [], time.perf_counter()
-    of_steps = progress(islice(batches(config, tasks), config.steps), whose, config.steps)
-    train_steps(model, optimizer, config, of_steps, gradients=ALONE.gradients,
-                after_step=lambda done, found: losses.append(float(sum(found.values()))))
+    begin = time.perf_counter()
+    of_steps = progress(islice(batches_of_tasks(config, tasks), config.steps), whose, config.steps)
+    losses = [float(sum(found.values())) for _, found in train_steps(
+        model, optimizer, config, of_steps, gradients=ALONE.gradients)]
     return losses, time.perf_counter() - begin
 
 

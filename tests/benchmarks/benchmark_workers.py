@@ -65,17 +65,13 @@ def child(preset, steps):
     if workers.size > 1:
         counted = workers.comm = Counted(workers.comm)
 
-    def after_step(done, losses):
-        nonlocal began
+    batches = islice(tasks.batches_of_tasks(config, tasks.Tasks(corpus.train)), WARM_UP + steps)
+    for done, _ in train_steps(model, optimizer, config, batches, gradients=workers.gradients):
         workers.agree(False)
         if done == WARM_UP:
             workers.wait()
             began, counted.waited = time.perf_counter(), 0.0
             counted.seconds, counted.bytes = 0.0, 0
-
-    began, batches = 0.0, tasks.batches(config, tasks.Tasks(corpus.train))
-    train_steps(model, optimizer, config, islice(batches, WARM_UP + steps), 0, after_step,
-                workers.gradients)
     seconds = (time.perf_counter() - began) / steps
     if workers.rank == 0:
         print(json.dumps([config.optim.batch_size / seconds, seconds, counted.waited / steps,

@@ -299,7 +299,7 @@ def test_a_process_picks_its_own_responses_among_those_of_all():
     small, (u, v) = tiny_model("chat", 0), np.random.default_rng(0).random((2, 3, 5))
     batch = BATCH._replace(false_negatives=None)
     whole, part = (model.pick(small, u[a:], v[a:], batch, 2.0, others)
-                   for a, others in ((0, model.Alone()), (1, Second(v[:1]))))
+                   for a, others in ((0, None), (1, Second(v[:1]))))
     loss, cache = losses.batch_softmax_forward(u[:1], v, 3.0)
     _, dv = losses.batch_softmax_backward(2.0, cache)
     assert np.isclose(whole[0], part[0] + loss)

@@ -135,11 +135,11 @@ def test_false_negatives_are_masked_as_the_settings_say():
 @pytest.mark.parametrize("optimizer, rate", [("sgd", 0.5), ("adaptive", 0.02)])
 def test_the_loop_lowers_the_loss_and_moves_every_parameter(optimizer, rate):
     config = small_config(optimizer=optimizer, rate=rate, table_rate=rate)
-    model, split, seen = small_model(config.model), small_split(), []
+    model, split = small_model(config.model), small_split()
     before = {name: p.copy() for name, p in model.params.items()}
-    train_steps(model, OPTIMIZERS[optimizer](model.params), config,
-                islice(schedule.batches(config, split), 12), after_step=lambda done, losses:
-                seen.append((done, float(losses["loss"]))))
+    seen = [(done, float(losses["loss"])) for done, losses in train_steps(
+        model, OPTIMIZERS[optimizer](model.params), config,
+        islice(schedule.batches(config, split), 12))]
     assert [done for done, _ in seen] == list(range(1, 13))
     assert np.mean([loss for _, loss in seen[-3:]]) < 0.9 * seen[0][1]
     assert all((p != before[name]).any() for name, p in model.params.items())
@@ -151,9 +151,7 @@ def test_a_step_of_the_loop_is_the_gradient_at_the_rate_of_its_number():
     before = {name: p.copy() for name, p in model.params.items()}
     batch = split.batch(np.arange(8))
     loss, grads = loss_and_gradients(model, batch, (config.seed, 7))
-    told = []
-    train_steps(model, SGD(model.params), config, [batch], first=7,
-                after_step=lambda *what: told.append(what))
+    told = list(train_steps(model, SGD(model.params), config, [batch], first=7))
     rate, _ = schedule.rates(config.optim, 7, config.steps, pairs=8)
     name = "encoder.linear0.weight"
     np.testing.assert_allclose(model.params[name], before[name] - rate * grads[name], rtol=1e-5)

@@ -20,7 +20,7 @@ from convsim_mini.core.pairs import Batch
 from convsim_mini.fast import cuda
 from convsim_mini.fast.twins import TWINS
 from convsim_mini.training.initial import initial_parameters
-from convsim_mini.training.loop import Job, Start
+from convsim_mini.training.run import Run
 from convsim_mini.training.monitor import Monitor
 
 from twin_cases import (
@@ -196,7 +196,7 @@ def test_a_step_launches_little_waits_for_nothing_and_sends_few_arrays(cupy, nam
 
 @pytest.mark.emulated    # only the emulated device counts copies
 def test_the_log_reads_all_losses_in_one_copy(cupy, tmp_path):
-    monitor = Monitor(Job(Config(steps=1_000), None, None, None, folder=tmp_path), Start())
+    monitor = Monitor(Run(tmp_path / "run", Config(steps=1_000), None, None), None)
     emulated.reset()
     for step in range(1, 11):
         monitor.after_step(step, {"loss": cupy.asarray(np.float32(step))})

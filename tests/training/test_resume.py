@@ -25,7 +25,7 @@ from convsim_mini.training.run import (
 from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.core.model import Model
 from convsim_mini.core.text import Vocabulary
-from convsim_mini.training import chunks, loop, monitor
+from convsim_mini.training import chunks, monitor
 
 from conftest import SMALL, weights
 
@@ -185,18 +185,6 @@ def test_a_run_that_no_step_makes_better_keeps_its_first_values(config, monkeypa
         train.summary(folder, corpus, before))
 
 
-def test_a_training_ends_when_dev_has_fallen_three_times(
-        config, last_checkpoint_kept, monkeypatch, tmp_path, capsys):
-    on_dev(monkeypatch, 10.0, 60.0, 50.0, 55.0, 40.0, 30.0, 20.0)
-    folder, *_ = train.train(config("run", ["--evaluations", "8"]))
-    assert (describe(folder).step, describe(newest(folder)).step) == (5, 30)
-    assert capsys.readouterr().out.count("dev has fallen 3 times: training ends here") == 1
-    monkeypatch.undo()
-    train.resume(folder)                                      # killed before its end
-    assert load_run(folder).step == 5 and finished(folder)
-    assert max(record["step"] for record in read_log(folder / "log.jsonl")) == 30
-
-
 def test_half_the_bits_of_a_finished_run_measure_the_same(config):
     whole = load_run(train.train(config("whole"))[0])
     folder, *_ = train.train(config("half", ["--half", "true"]))
@@ -218,8 +206,8 @@ def test_what_multitask_and_nli_call_best_counts_their_own_task(config, tmp_path
     found = {}
     for task in ("conversation", "multitask", "nli"):
         options = [] if task == "conversation" else ["--nli", "here"]
-        job = loop.Job(config("x", ["--task", task, *options]), None, None, None, folder=tmp_path)
-        watched = monitor.Monitor(job, loop.Start())
+        started = Run(tmp_path / "run", config("x", ["--task", task, *options]), None, None)
+        watched = monitor.Monitor(started, None)
         watched.measured = records
         found[task] = watched.best
     assert found == {"conversation": 1, "multitask": 2, "nli": 3}

@@ -33,7 +33,7 @@ def test_a_signal_stops_a_training_after_the_step_and_it_says_how_to_go_on(
     process.send_signal(number)
     stderr = ended(process)[1].decode()
     assert process.returncode == 128 + number
-    assert stderr.startswith("stopped; go on with:  ") and stderr.count("\n") == 1
+    assert stderr.startswith("stopped; resume with:  ") and stderr.count("\n") == 1
     assert stderr.endswith("python -m convsim_mini.train --resume run\n")
     assert load_run(run).step > 0
 
@@ -82,5 +82,5 @@ def test_curves_that_cannot_be_drawn_are_a_line(arguments, tmp_path, monkeypatch
     folder, *_ = train.train(parse_config([*options, "--run", str(tmp_path / "run")]))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 and all(
-        line.startswith("the curves are not drawn, training goes on (") for line in lines)
+        line.startswith("could not draw the curves (") for line in lines)
     assert read_log(folder / "log.jsonl")[-1]["step"] == 9

@@ -20,7 +20,7 @@ from convsim_mini.core.ranking import N
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import describe, load_run, newest, read_log
 from convsim_mini.training.distributed import Workers, launched
-from convsim_mini.training.tasks import Tasks, batches
+from convsim_mini.training.tasks import Tasks, batches_of_tasks
 
 from conftest import ROOT, Finished, command, generate_nli, write_snli
 
@@ -126,12 +126,13 @@ def test_an_epoch_has_every_pair_once_whatever_the_number_of_workers(number):
     seen = []
     for place in range(number):
         played = SimpleNamespace(group=SimpleNamespace(rank=place, size=number))
-        for batch in islice(batches(config, Tasks(split)), pairs // size):
+        for batch in islice(batches_of_tasks(config, Tasks(split)), pairs // size):
             seen += Workers.part(played, batch).sentences.ids.tolist()
     assert len(seen) == len(set(seen)) == 2 * size * (pairs // size)
     two = replace(config, task="multitask", nli_share=0.5, steps=5,
                   optim=replace(config.optim, nli_batch_size=size, drop_at=0.5))
-    sizes = [len(batch.sentences.lengths) for batch in islice(batches(two, Tasks(split, split)), 5)]
+    five = islice(batches_of_tasks(two, Tasks(split, split)), 5)
+    sizes = [len(batch.sentences.lengths) for batch in five]
     assert sizes == 3 * [2 * size] + 2 * [4 * size]    # they grow after 2.5 steps, so after 3
     assert Workers.agree(SimpleNamespace(comm=SimpleNamespace(allreduce=lambda stop: 1)), False)
 
@@ -147,7 +148,7 @@ def test_what_two_workers_began_three_and_one_finish(what, code, options, tmp_pa
     done = job(3, SCRIPTS / "worker_job.py", "is interrupted", 10, "--resume",
                tmp_path / "run", cwd=tmp_path)
     assert done.returncode == 130, done.stderr
-    assert done.stderr.count("stopped; go on with") == 1
+    assert done.stderr.count("stopped; resume with") == 1
     assert describe(newest(tmp_path / "run")).step == (36 if code else 31)
     done = job(1, "-m", "convsim_mini.train", "--resume", tmp_path / "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -16,6 +16,7 @@ from ..common.cli import Parser, UserError
 from ..common.files import read_object
 from ..config import GROUPS, PRESETS, Config
 from ..core.model import ENCODERS
+from ..fast import PLAIN
 from .initial import parameter_shapes
 from .run import describe
 from .settings import config_from_dict, flat, settings
@@ -104,6 +105,8 @@ def for_other_pairs(start, asked):
 def parse(argv):
     """The options on a command line, not yet checked: name → text or list of texts."""
     given = vars(config_parser("--help-all" in argv).parse_args(argv))
+    if given.pop("plain", False):
+        os.environ[PLAIN] = "1"                               # before the twins are put in
     if len(given) > 1 and "resume" in given:
         raise UserError("--resume: expected a run's folder and no other option; to train with "
                         "other settings: --config RUN/config.json")
@@ -125,6 +128,8 @@ def config_parser(all_options=False):
                         help="Short for the --preset that learns in minutes with this encoder.")
     parser.add_argument("--resume", metavar="RUN",
                         help="Go on with the stopped run RUN, with its own settings.")
+    parser.add_argument("--plain", action="store_true", help="Run core/ as it stands there, "
+                        "without its faster twins: for a debugger, and slower.")
     docs = _docs()
     for name, default in flat(dataclasses.asdict(Config())).items():
         choices = [kind for kind in get_args(settings()[name].type) if isinstance(kind, str)]

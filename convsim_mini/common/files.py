@@ -13,7 +13,6 @@ import os
 import sys
 import zlib
 from contextlib import contextmanager, suppress
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,20 +21,32 @@ import numpy as np
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
-from .cli import UserError, user_errors
+from .cli import UserError, python_m, user_errors
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
+try:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+except ImportError:
+    zstd = None    # needed only where a .zst is met
 
 OURS = ".convsim_mini"      # how the names of locks and of unfinished work begin
 MOST = 1 << 24     # bytes of a line; Reddit's longest comments have 40,000 characters
-WINDOW = {zstd.DecompressionParameter.window_log_max: 31}    # dumps since 2019 have --long=31
-SUFFIXES = {".gz": gzip.open, ".zst": partial(zstd.open, options=WINDOW)}
+WINDOW = 31        # of zstd: dumps since 2019 have --long=31
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError,
               SafetensorError)    # what damaged files of ours raise
-DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zstd.ZstdError)    # compressed data, cut or wrong
+DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, *([zstd.ZstdError] if zstd else []))
+
+
+def open_zstd(file):
+    """Open a file of zstd frames to read bytes. Raises UserError where that package is missing."""
+    if not zstd:
+        raise UserError(".zst: cannot be read without " + python_m("pip install backports.zstd"))
+    return zstd.open(file, options={zstd.DecompressionParameter.window_log_max: WINDOW})
+
+
+SUFFIXES = {".gz": gzip.open, ".zst": open_zstd}
 
 
 def read_lines(path, progress=None, file=None):

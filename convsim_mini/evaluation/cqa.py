@@ -8,10 +8,10 @@ order, TF-IDF, and the baselines of STS. Without a run, only what needs none is 
 
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
+from xml.etree.ElementTree import ParseError, parse
 
 import msgspec
 import numpy as np
-from defusedxml.ElementTree import ParseError, parse
 
 from ..common.cli import UserError, user_errors
 from ..common.tables import table
@@ -71,10 +71,10 @@ def find(data, run=None):
 def read(path):
     """The Questions in an official XML file, which repeats each beside each of its candidates.
 
-    The file's inline DTD is accepted, entities are refused. Raises UserError with file and place.
+    Raises UserError with file and place.
     """
-    with user_errors(f"{path}: cannot be read as XML", f"expected {TASK_3.name}; entities of its "
-                     "own are refused", (OSError, ParseError, ValueError, LookupError)):
+    with user_errors(f"{path}: cannot be read as XML", f"expected {TASK_3.name}",
+                     (OSError, ParseError, ValueError, LookupError)):
         root = parse(path).getroot()
     records = ({key: value for part in element.iter()
                 for key, value in (*part.items(), (part.tag, part.text or ""))}

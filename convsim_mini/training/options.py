@@ -65,14 +65,15 @@ def parse_config(argv):
 
 
 def check_shapes(config, origin):
-    """Raise a UserError unless the parameters of --init's run, `origin`, fit a Config."""
+    """Raise a UserError unless the parameters of --init's run, whose Config is origin, fit."""
     kept, wanted = (parameter_shapes(one.model, 1 + one.text.pieces + one.bigram_rows)
                     for one in (origin, config))
-    for name in kept | wanted:
-        if kept.get(name) != wanted.get(name):
-            raise UserError(f"--init {config.init}: there {name} has the shape {kept.get(name)}, "
-                            f"with these settings {wanted.get(name)}; leave out the options that "
-                            "change it")
+    if kept != wanted:
+        before, now = (flat(dataclasses.asdict(one)) for one in (origin, config))
+        changed = ", ".join(f"--{name} {now[name]}: the run of --init has {before[name]}"
+                            for name in now if now[name] != before[name]
+                            if name.startswith(("text.", "model.")))
+        raise UserError(f"{changed}; its weights keep their shapes: leave the option out")
 
 
 def with_own_steps(given):

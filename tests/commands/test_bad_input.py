@@ -59,7 +59,8 @@ evaluation.sts run --vectors LONG            | xxx
 evaluation.sts run-weights                  | run-weights damaged
 evaluation.sts run-none                     | run-none
 evaluation.sts run-old                      | run-old another version format 8, expected 9
-evaluation.cqa --data cqa-entity            | cqa-entity/a.xml entities refused
+evaluation.cqa --data cqa-laughs            | cqa-laughs/a.xml amplification
+evaluation.cqa --data cqa-outside           | cqa-outside/a.xml undefined entity
 evaluation.nli run                          | run NLI
 evaluation.senteval run                     | --data
 evaluation.attention run                    | run DAN attention
@@ -104,6 +105,16 @@ DAMAGED = {    # folder → what is done to a copy of the run
 NLI_PAIR = b'{"gold_label": "neutral", "sentence1": "a", "sentence2": "b"}\n'
 
 
+BILLION_LAUGHS = b'<!ENTITY l0 "lol">' + b"".join(
+    b'<!ENTITY l%d "%s">' % (k, b"&l%d;" % (k - 1) * 10) for k in range(1, 10))
+
+
+def with_entities(xml, entities, text):
+    """An XML document that defines entities and begins its first question with one."""
+    xml = xml.replace(b"<!DOCTYPE xml [", b"<!DOCTYPE xml [" + entities)
+    return xml.replace(b"<OrgQSubject>", b"<OrgQSubject>" + text, 1)
+
+
 def files(text):
     """Name → bytes. text: of good.tsv."""
     xml = OWN_CQA.read_bytes()
@@ -113,7 +124,8 @@ def files(text):
         "cut.json": b'{"steps": ', "deep.json": b"[" * 100_000,
         "nested.json": b'{"model": {"layers": {"a": [{}]}}}',
         "encoder.json": b'{"encoder": "transformer"}',
-        "cqa-entity/a.xml": xml.replace(b"<!DOCTYPE xml [", b'<!DOCTYPE xml [<!ENTITY lol "lol">'),
+        "cqa-laughs/a.xml": with_entities(xml, BILLION_LAUGHS, b"&l9;"),
+        "cqa-outside/a.xml": with_entities(xml, b'<!ENTITY f SYSTEM "file:///etc/hosts">', b"&f;"),
         **{f"nli{name}/snli_1.0_dev.jsonl": NLI_PAIR for name in ("", "-dev", "-label")},
         "nli/snli_1.0_train.jsonl": NLI_PAIR * 3,
         "nli-label/snli_1.0_train.jsonl": NLI_PAIR + NLI_PAIR.replace(b"neutral", b"maybe")}

@@ -17,7 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 def test_opening_a_run_needs_no_parser_of_options_no_matplotlib_and_no_corpus(trained):
     code = ("import sys; "
-            "sys.modules |= dict.fromkeys(['matplotlib', 'chitchat_dataset', 'defusedxml']); "
+            "sys.modules |= dict.fromkeys(['matplotlib', 'chitchat_dataset', 'backports']); "
             "import convsim_mini; convsim_mini.load(sys.argv[1]).encode(['hello']); "
             "unwanted = {'convsim_mini.training.options', 'scipy.stats'}; "
             "print(sorted(unwanted & set(sys.modules)))")

@@ -181,3 +181,10 @@ def test_processes_give_results_in_order_and_one_that_is_killed_is_a_line():
     with pytest.raises(UserError, match="process .* was killed.*; wait"):
         with local_processes(1, "wait") as workers:
             workers.submit(os._exit, 1).result()
+
+
+def test_zstd_is_asked_for_where_it_is_met(tmp_path, monkeypatch):
+    (tmp_path / "a.zst").write_bytes(zstd.compress(b"a line\n"))
+    monkeypatch.setattr(files, "zstd", None)
+    with pytest.raises(UserError, match=r"\.zst: cannot be read without .*backports\.zstd"):
+        list(read_lines(tmp_path / "a.zst"))

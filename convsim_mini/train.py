@@ -51,8 +51,8 @@ IN_USE = "{}: another process trains in it; wait until it ends, or stop it"
 def train(config, workers=ALONE):
     """Train a model as the Config says; → what `summary` takes. Raises UserError."""
     with workers.in_turn():
-        words = describe(config.init).vocabulary if config.init else None
-        config, job = prepare(config, words, workers)
+        vocabulary = describe(config.init).vocabulary if config.init else None
+        config, job = prepare(config, vocabulary, workers)
     if workers.rank:
         return run_to_the_end(None, job)
     corpus = job.corpus

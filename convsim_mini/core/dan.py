@@ -1,7 +1,7 @@
 """The deep averaging network: a bag of words and bigrams, then fully connected layers."""
 
 from .arrays import array_module, to_device
-from .embeddings import embedding_bag_backward, word_bag_forward
+from .embeddings import TABLE, embedding_bag_backward, word_bag_forward
 from .layers import feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward
 
 
@@ -11,12 +11,12 @@ def dan_forward(model, packed, key=()):
     The embeddings of a sentence's words and bigrams, summed and divided by √n; fully connected
     layers with tanh between them (ours: the paper names no activation); unit length.
     model: its params are "encoder.linear{k}.weight", ".bias" (the last layer has one only with
-    encoder_bias), and "encoder.embedding.weight" (R, d), whose first `word_rows` rows are words;
-    the others are hashed bigrams; packed: word ids of B sentences, on the host or the device; key:
+    encoder_bias), and the TABLE (R, d), whose first `word_rows` rows are words; the others are
+    hashed bigrams; packed: word ids of B sentences, on the host or the device; key:
     of dropout, which a DAN does not have
     → u: (B, e) unit vectors, cache
     """
-    table = model.params["encoder.embedding.weight"]
+    table = model.params[TABLE]
     packed = to_device(packed, array_module(table))
     x, bag_cache = word_bag_forward(table, packed, model.word_rows)       # (B, d)
     x, layers_cache = feed_forward(model.params, "encoder", x)            # (B, e)
@@ -32,5 +32,5 @@ def dan_backward(du, cache):
     bag_cache, layers_cache, unit_cache = cache
     dx = l2_normalize_backward(du, unit_cache)                            # (B, e)
     dx, grads = feed_forward_backward(dx, layers_cache)                   # (B, d)
-    grads["encoder.embedding.weight"] = embedding_bag_backward(dx, bag_cache)
+    grads[TABLE] = embedding_bag_backward(dx, bag_cache)
     return grads

@@ -11,6 +11,8 @@ import numpy as np
 from .arrays import array_module, to_host, twinned
 from .packed import Packed, words_and_bigrams
 
+TABLE = "encoder.embedding.weight"    # the name of the table among the parameters
+
 
 # ---------------------------------------------------------------- rows in
 

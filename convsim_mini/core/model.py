@@ -11,11 +11,10 @@ import numpy as np
 
 from .arrays import array_module, to_device, to_host
 from .dan import dan_backward, dan_forward
+from .embeddings import TABLE
 from .layers import (
     feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward)
 from .losses import loss_of
-
-TABLE = "encoder.embedding.weight"
 
 
 class Model(NamedTuple):

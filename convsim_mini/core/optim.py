@@ -43,7 +43,7 @@ class Adaptive:
                 self.state[f"{name}.squares"] = xp.full(len(p), self.FIRST_SQUARE, p.dtype)
             else:
                 self.state[f"{name}.mean"] = xp.zeros_like(p)
-                self.state[f"{name}.variance"] = xp.zeros_like(p)
+                self.state[f"{name}.squares"] = xp.zeros_like(p)
 
     def step(self, params, grads, rate, table_rate):
         """Update params in place. rate: for dense parameters; table_rate: for tables."""
@@ -51,7 +51,7 @@ class Adaptive:
         dense, tables = dense_and_tables(grads)
         adam([params[name] for name in dense], [grads[name] for name in dense],
              [self.state[f"{name}.mean"] for name in dense],
-             [self.state[f"{name}.variance"] for name in dense],
+             [self.state[f"{name}.squares"] for name in dense],
              int(self.state["steps"][0]), rate, self.BETA1, self.BETA2, self.EPSILON)
         for name in tables:
             update_rows(params[name], grads[name], table_rate, self.state[f"{name}.squares"])

@@ -8,7 +8,7 @@ import numpy as np
 from ..common.cli import UserError, python_m
 from ..common.tables import table
 from ..core.arrays import array_module, to_host
-from ..core.model import embed
+from ..core.model import TABLE, embed
 from ..core.nli import LABELS, classifier_forward
 from ..data.snli import encode_snli, find_snli, read_snli as read    # noqa: F401
 from .command import main
@@ -50,7 +50,7 @@ def summary(name, pairs, scores, baselines):
 
 def classify(model, split):
     """The class of every pair of a Split of NLI: int (n,) on the host, numbers into LABELS."""
-    xp = array_module(model.params["encoder.embedding.weight"])
+    xp = array_module(model.params[TABLE])
     u = xp.asarray(embed(model, split.packed))                                  # (2n, e)
     logits, _ = classifier_forward(model.params, u[0::2], u[1::2])              # (n, 3)
     return np.argmax(to_host(logits), axis=1)

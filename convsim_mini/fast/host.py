@@ -143,11 +143,11 @@ def batch_softmax_forward(u, v, scale=1.0, false_negatives=None, first=0):
 def batch_softmax_backward(dloss, cache):
     """Both products in one dispatch."""
     u, v, scale, p, first = cache
-    step = dloss * scale / len(v)
-    ds = p * step
+    factor = dloss * scale / len(v)
+    duv = p * factor
     rows = np.arange(len(p))
-    ds[rows, first + rows] -= step
-    return tuple(products((ds, v), (ds.T, u)))
+    duv[rows, first + rows] -= factor
+    return tuple(products((duv, v), (duv.T, u)))
 
 
 def attention_forward(qkv, offsets, heads, dropout=plain_attention.NO_DROPOUT):

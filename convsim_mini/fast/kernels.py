@@ -12,7 +12,7 @@ from ..core.embeddings import joined
 from .cuda import launch, like
 
 PARAMETERS = np.dtype([(name, np.uint64, 96)                  # struct Parameters in optim.cu
-                       for name in ("p", "grad", "mean", "variance", "size")])
+                       for name in ("p", "grad", "mean", "square", "size")])
 
 
 def _bits(dropout):
@@ -226,8 +226,8 @@ def sgd(params, grads, rate):
     _update("sgd", (params, grads), rate)
 
 
-def adam(params, grads, means, variances, t, rate, beta1, beta2, epsilon):
-    _update("adam", (params, grads, means, variances), rate / (1 - beta1 ** t), 1 - beta2 ** t,
+def adam(params, grads, means, squares, t, rate, beta1, beta2, epsilon):
+    _update("adam", (params, grads, means, squares), rate / (1 - beta1 ** t), 1 - beta2 ** t,
             1 - beta1, 1 - beta2, epsilon)
 
 

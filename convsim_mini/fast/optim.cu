@@ -5,7 +5,7 @@ struct Parameters {
     real* p[MOST];
     const real* grad[MOST];
     real* mean[MOST];
-    real* variance[MOST];
+    real* square[MOST];
     i64 size[MOST];
 };
 
@@ -22,9 +22,9 @@ extern "C" __global__ void adam(Parameters all, real rate, real correction, real
     int y = blockIdx.y;
     for (i64 k = (i64)blockIdx.x * blockDim.x + threadIdx.x; k < all.size[y];
          k += (i64)gridDim.x * blockDim.x) {
-        real grad = all.grad[y][k], *mean = all.mean[y] + k, *variance = all.variance[y] + k;
+        real grad = all.grad[y][k], *mean = all.mean[y] + k, *square = all.square[y] + k;
         *mean += new1 * (grad - *mean);
-        *variance += new2 * (grad * grad - *variance);
-        all.p[y][k] -= rate * *mean / (sqrt(*variance / correction) + epsilon);
+        *square += new2 * (grad * grad - *square);
+        all.p[y][k] -= rate * *mean / (sqrt(*square / correction) + epsilon);
     }
 }

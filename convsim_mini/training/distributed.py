@@ -47,7 +47,7 @@ def launched():
     raise UserError(f"started as one of {number} workers, but {fault}")
 
 
-class Group:
+class Team:
     """Some of the workers, and what they exchange: MPI between processes, NCCL between GPUs.
 
     All of them must call its methods in the same order, or they wait for ever.
@@ -96,7 +96,7 @@ class Group:
         return nccl, get_current_stream().ptr
 
 
-class Workers(Group):
+class Workers(Team):
     """The processes of one job, numbered from 0; see also Alone."""
 
     def __init__(self, mpi):
@@ -111,7 +111,7 @@ class Workers(Group):
         """Let this share of the workers, the last ones, train NLI. Each task has its group."""
         of_nli = min(self.size - 1, max(1, round(nli_share * self.size)))
         self.trains_nli = self.rank >= self.size - of_nli
-        self.group = Group(self.comm.Split(self.trains_nli))
+        self.group = Team(self.comm.Split(self.trains_nli))
 
     def gradients(self, model, config, batch, step):
         """As `step_gradients` of core/loop.py, of a Batch that all workers have."""

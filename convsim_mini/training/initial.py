@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from ..core.model import ENCODERS, TABLE, Model
 from ..core.nli import LABELS
-from ..core.model import ENCODERS, Model
 from .word_vectors import ppmi_svd
 
 A = 3e-4    # of a/(a + p)
@@ -29,7 +29,7 @@ def initial_parameters(config, table, rng, classifies=False):
     params = {}
     last_of_response = f"response.linear{len(config.response_hidden)}.weight"
     for name, shape in parameter_shapes(config, len(table), classifies).items():
-        if name == "encoder.embedding.weight":
+        if name == TABLE:
             params[name] = table
         elif name.endswith("norm.weight"):
             params[name] = np.ones(shape, np.float32)
@@ -52,7 +52,7 @@ def initial_parameters(config, table, rng, classifies=False):
 def parameter_shapes(config, rows, classifies=False):
     """Name → shape of every parameter of a ModelConfig; rows: the length of its table."""
     e = config.layers[-1]
-    shapes = {"encoder.embedding.weight": (rows, config.embedding_dim),
+    shapes = {TABLE: (rows, config.embedding_dim),
               **ENCODERS[config.encoder].shapes(config)}
     networks = {"encoder": [config.embedding_dim, *config.layers],
                 "response": [e, *config.response_hidden, e]}

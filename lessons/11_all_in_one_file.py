@@ -7,7 +7,10 @@
 # **Time** 45 minutes.
 #
 # `minimal.py` holds the idea of the paper in 150 lines. Have it open beside this lesson. Its
-# functions run here on one batch, in the order in which the data flow.
+# functions run here on one batch, in the order in which the data flow. To step through them, write
+# `breakpoint()` into `loss_and_gradients`. The same works in `convsim_mini/core/`: a function that
+# you change there runs as it stands, and `python -m convsim_mini.train --plain` runs all of core
+# without its faster twins.
 
 # %%
 import sys

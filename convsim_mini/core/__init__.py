@@ -3,7 +3,7 @@
 Part one, in reading order: what the default training computes, and how it is measured. (The first
 values of the parameters are in training/initial.py.)
 
-    arrays        `array_module(x)` is NumPy here; `@twinned` changes nothing here
+    arrays        `array_module(x)` is NumPy here; `@twinned` lets a faster twin stand in
     text          text → words → pieces → ids
     packed        sentences of any lengths, end to end; their words and bigrams
     layers        linear layer, tanh, unit length, each with its gradient
@@ -25,6 +25,10 @@ Part two, the rest of the paper; transformer and nli enter themselves in the dic
     transformer   the encoder, composed and unwound
     nli           inference, the second task
     gradcheck     numeric gradients, which judge all others
+
+What you read is what runs: change a function and training runs your version, not its faster twin.
+Write `breakpoint()` into batch_softmax_forward of losses.py, say, and `python -m convsim_mini.train`
+stops there; with --plain no twin runs at all.
 
 minimal.py calls the same things by shorter names: table is "encoder.embedding.weight", W
 "encoder.linear0.weight", R and b "response.linear0.weight" and ".bias"; rows_of is

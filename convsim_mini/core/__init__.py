@@ -16,6 +16,7 @@ values of the parameters are in training/initial.py.)
     schedule      which pairs each step sees, and how fast it learns
     loop          step after step
     ranking       P@N: how often the true response is picked
+    bi_encoder    sentences in, unit vectors out
 
 Part two, the rest of the paper; transformer and nli enter themselves in the dicts of model:
 
@@ -27,8 +28,8 @@ Part two, the rest of the paper; transformer and nli enter themselves in the dic
     gradcheck     numeric gradients, which judge all others
 
 What you read is what runs: change a function and training runs your version, not its faster twin.
-Write `breakpoint()` into batch_softmax_forward of losses.py, say, and `python -m convsim_mini.train`
-stops there; with --plain no twin runs at all.
+Write `breakpoint()` into batch_softmax_forward of losses.py, say, and training stops there; with
+--plain no twin runs at all.
 
 minimal.py calls the same things by shorter names: table is "encoder.embedding.weight", W
 "encoder.linear0.weight", R and b "response.linear0.weight" and ".bias"; rows_of is

@@ -30,9 +30,9 @@ MOST, SMALLER = 100, "--text.bigram_buckets 100000 --model.embedding_dim 300 --m
 
 
 def open_exported(folder):
-    """The SentenceEncoder of a folder's own model.py: what is measured is what its users get."""
+    """The encoder that a folder's own model.py loads: what is measured is what its users get."""
     sys.dont_write_bytecode = True                            # into the folder
-    return runpy.run_path(str(Path(folder, "model.py")))["SentenceEncoder"](folder)
+    return runpy.run_path(str(Path(folder, "model.py")))["load"](folder)
 
 
 def write_model(folder, encoder):

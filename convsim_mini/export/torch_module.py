@@ -4,7 +4,7 @@ import shutil
 
 import torch
 
-from .model import SentenceEncoder
+from .model import load
 
 
 class TorchModule(torch.nn.Module):
@@ -14,7 +14,7 @@ class TorchModule(torch.nn.Module):
 
     def __init__(self, folder):
         super().__init__()
-        self.folder, self.encoder = folder, SentenceEncoder(folder)
+        self.folder, self.encoder = folder, load(folder)
 
     @classmethod
     def load(cls, folder):

@@ -3,6 +3,7 @@
 import sys
 import zlib
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..common.cli import UserError, progress, python_m
-from ..core.model import ENCODERS, embed, respond
+from ..core.bi_encoder import BiEncoder
+from ..core.model import ENCODERS
 from ..core.text import UNKNOWN
 from ..data.tables_and_logs import Reading
 from ..core.layers import l2_normalize_forward
@@ -19,8 +21,6 @@ from ..training.run import load_run
 from .index import Hit, Index, index_of, open_index
 from .rows import rows_of
 
-AT_ONCE = 1_024    # sentences: all halves at once would not fit
-
 
 class DataFrame(Protocol):
     """A table of pandas, which its columns tell from texts."""
@@ -28,18 +28,18 @@ class DataFrame(Protocol):
     columns: Any
 
 
-class SentenceEncoder:
+class SentenceEncoder(BiEncoder):
     """A trained model and its vocabulary: sentences in, unit vectors out.
 
-    It is a bi-encoder, also called a dual encoder: each sentence has a vector of its own. `encode`
-    and `similarity` work as in the package sentence-transformers, with fewer options. `fit` and
-    `transform` make it a step of a scikit-learn pipeline.
+    `encode` and `similarity` work as in the package sentence-transformers, with fewer options.
+    `fit` and `transform` make it a step of a scikit-learn pipeline.
 
     columns: of the tables that it was trained on, () where their names told
     """
 
     def __init__(self, model, vocabulary, identity=None, columns=()):
-        self.model, self.vocabulary, self.columns = model, vocabulary, columns
+        super().__init__(model, vocabulary)
+        self.columns = columns
         self.identity = identity or {}    # what its vectors depend on; an Index compares it
         self.log = []    # of dicts: what `fit` measured and logged
 
@@ -48,28 +48,14 @@ class SentenceEncoder:
         return (f"SentenceEncoder({kind}, {len(self.vocabulary.pieces):,} pieces → "
                 f"{self.dimension:,} numbers)")
 
-    @property
-    def dimension(self) -> int:
-        """Length of an embedding."""
-        return self.model.config.layers[-1]
-
     def encode(self, sentences: str | Iterable[str], show_progress_bar: bool | None = False,
                as_responses: bool = False) -> np.ndarray:
-        """Embeddings of sentences; the dot product of two embeddings is their cosine.
-
-        sentences: n str in any iterable, or one str → float32 (n, dimension), or (dimension,). ""
-        counts as one unknown word. show_progress_bar: None: in a terminal and in a notebook.
-        as_responses: see `encode_responses`. Raises TypeError for other sentences.
-        """
-        if isinstance(sentences, str):
-            return self.encode([sentences], as_responses=as_responses)[0]
+        """As core's; show_progress_bar: None: in a terminal and in a notebook."""
         if isinstance(sentences, Mapping) or hasattr(sentences, "columns"):
             raise TypeError("sentences is a table, expected str: give one of its columns")
-        texts = list(sentences)
-        for number, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise TypeError(f"sentence {number} is {text!r}, expected a str")
-        return self.embed(self.vocabulary.encode(texts), show_progress_bar, as_responses)
+        bar = {} if show_progress_bar is None else {"disable": not show_progress_bar}
+        return super().encode(sentences, as_responses, partial(
+            progress, desc="encoding", delay=1, **bar))
 
     def encode_responses(self, sentences: str | Iterable[str]) -> np.ndarray:
         """Embeddings of sentences as replies, by the response network; the rest as `encode`.
@@ -78,19 +64,6 @@ class SentenceEncoder:
         ranks replies by this score.
         """
         return self.encode(sentences, as_responses=True)
-
-    def embed(self, packed, show_progress_bar=False, as_responses=False):
-        """The unit vectors of a Packed of n sentences: float32 (n, dimension)."""
-        vectors = np.empty((len(packed.lengths), self.dimension), np.float32)
-        firsts = range(0, len(vectors), AT_ONCE)
-        bar = {} if show_progress_bar is None else {"disable": not show_progress_bar}
-        for first in progress(firsts, "encoding", delay=1, **bar):
-            part = packed.part(first, min(first + AT_ONCE, len(vectors)))
-            u = embed(self.model, part)
-            if as_responses:
-                u, _ = l2_normalize_forward(respond(self.model, u))
-            vectors[first:first + AT_ONCE] = u
-        return vectors
 
     def fit(self, sentences: Any, y: Any = None) -> Self:
         """What scikit-learn calls first. There is nothing left to learn. → the encoder itself"""

@@ -20,6 +20,7 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.inference import rows, sentence_encoder
 from convsim_mini.inference.projection import with_matrix
 from convsim_mini.inference.sentence_encoder import encoder_of, tell_cut
+from convsim_mini.core import bi_encoder
 from convsim_mini.core.model import embed
 from convsim_mini.training.run import load_run
 
@@ -40,7 +41,7 @@ def test_embeddings_are_float32_unit_vectors(encoder, monkeypatch):
     for none in (encoder.encode([]), encoder.embed(of_none), embed(encoder.model, of_none)):
         assert none.shape == (0, 16) and none.dtype == np.float32
     np.testing.assert_array_equal(encoder.encode(SENTENCES[0]), encoder.encode(SENTENCES[:1])[0])
-    monkeypatch.setattr(sentence_encoder, "AT_ONCE", 3)
+    monkeypatch.setattr(bi_encoder, "AT_ONCE", 3)
     np.testing.assert_allclose(encoder.embed(packed), vectors, rtol=0, atol=1e-6)
 
 

@@ -202,7 +202,8 @@ def test_a_bar_is_shown_where_it_can_be_overwritten(encoder, monkeypatch):
     monkeypatch.setattr(sentence_encoder, "progress", lambda x, *_, **how: told.append(how) or x)
     index_of(encoder, rows_of_texts(["one"]))
     encoder.encode(["one"], show_progress_bar=True)
-    assert told[0] == {"delay": 1} and told[1] == {"delay": 1, "disable": False}
+    always = {"desc": "encoding", "delay": 1}
+    assert told == [always, always | {"disable": False}]
 
 
 def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):

@@ -1,6 +1,7 @@
 """Replies ranked for a message: the response side, echoes, the command chat."""
 
 import io
+import re
 import sys
 from dataclasses import replace
 
@@ -138,7 +139,8 @@ def test_the_command_answers_line_by_line(trained, tmp_path, chat):
     assert err.count("none of its words is known") == 1        # of the last line
     title, first, empty, last, end = out.split("> ")
     assert title.startswith("8 replies. ") and (empty, end) == ("\n", "\n")
-    assert first.startswith("how old are you\n  1.") and last.startswith("\ufffd\n  0.")
+    assert re.match(r"how old are you\n  \d\.\d\d  How old am I", first)
+    assert last.startswith("\ufffd\n  0.")
     assert first.count("        to: ") == last.count("        to: ") == 2
     assert [*tmp_path.iterdir()] == [table]
 

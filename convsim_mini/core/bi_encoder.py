@@ -1,0 +1,46 @@
+"""Sentences in, unit vectors out: what a model is for once it is trained."""
+
+import numpy as np
+
+from .layers import l2_normalize_forward
+from .model import embed, respond
+
+AT_ONCE = 1_024    # sentences
+
+
+class BiEncoder:
+    """A trained Model and its Vocabulary, also called a dual encoder: a vector per sentence."""
+
+    def __init__(self, model, vocabulary):
+        self.model, self.vocabulary = model, vocabulary
+
+    @property
+    def dimension(self) -> int:
+        """Length of an embedding."""
+        return self.model.config.layers[-1]
+
+    def encode(self, sentences, as_responses=False, shown=iter):
+        """Embeddings of sentences; the dot product of two embeddings is their cosine.
+
+        sentences: any iterable of n str, or one str → float32 (n, dimension), or (dimension,). ""
+        counts as one unknown word. as_responses: after the response network; training ranks
+        responses by encode(inputs) @ encode(responses, as_responses=True).T. shown: may wrap the
+        loop over blocks in a progress bar. Raises TypeError for other sentences.
+        """
+        if isinstance(sentences, str):
+            return self.encode([sentences], as_responses=as_responses)[0]
+        texts = list(sentences)
+        for number, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise TypeError(f"sentence {number} is {text!r}, expected a str")
+        return self.embed(self.vocabulary.encode(texts), as_responses, shown)
+
+    def embed(self, packed, as_responses=False, shown=iter):
+        """The unit vectors of a Packed of n sentences: float32 (n, dimension); else as `encode`."""
+        vectors = np.empty((len(packed.lengths), self.dimension), np.float32)
+        for first in shown(range(0, len(vectors), AT_ONCE)):
+            u = embed(self.model, packed.part(first, min(first + AT_ONCE, len(vectors))))
+            if as_responses:
+                u, _ = l2_normalize_forward(respond(self.model, u))
+            vectors[first:first + AT_ONCE] = u
+        return vectors

@@ -412,9 +412,9 @@ expect(measured[-1][2], 3, ln_K - 0.5, "loss on dev: below ln 256")
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
 # | healthy: the gap in spreads | 2.67 ± 0.1 | 2.54 to 2.78 | below 1.5 |
-# | replies shuffled: the gap | 0.386 ± 0.09 | 0.255 to 0.464 | above 1 |
-# | P@1 over TF-IDF, points | 1.48 ± 0.6 | 0.667 to 2.13 | below -1, above 6 |
-# | P@10 over TF-IDF, points | 14.8 ± 0.6 | 14 to 15.7 | below 5 |
+# | replies shuffled: the gap | 0.387 ± 0.08 | 0.256 to 0.464 | above 1 |
+# | P@1 over TF-IDF, points | 1.47 ± 0.6 | 0.6 to 2.13 | below -1, above 6 |
+# | P@10 over TF-IDF, points | 14.8 ± 0.5 | 14 to 15.3 | below 5 |
 
 # %% [markdown]
 # ## What you know now

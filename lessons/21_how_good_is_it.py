@@ -376,9 +376,9 @@ check(3, expected_average_precision, judge_expected)
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | r of the trained encoder | 0.633 ± 0.02 | 0.606 to 0.649 | below 0.5, above 0.7 |
-# | trained less weighted words, in standard errors of the paired test | 1.2 ± 0.5 | 0.372 to 1.73 | below -2, above 2 |
-# | the most that any of five strengths gains on the other half | 0.000285 ± 0.002 | -0.000819 to 0.00329 | above 0.015 |
+# | r of the trained encoder | 0.633 ± 0.02 | 0.606 to 0.65 | below 0.5, above 0.7 |
+# | trained less weighted words, in standard errors of the paired test | 1.2 ± 0.5 | 0.366 to 1.73 | below -2, above 2 |
+# | the most that any of five strengths gains on the other half | 0.000287 ± 0.002 | -0.000814 to 0.00329 | above 0.015 |
 # | ten questions: width of the range that holds 95% of guessing's MAPs | 0.216 ± 0.005 | 0.212 to 0.224 | below 0.15 |
 
 # %% [markdown]

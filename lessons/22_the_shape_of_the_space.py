@@ -332,10 +332,10 @@ expect(hits[1].mean() - hits[20].mean(), 1, 8, "P@1 lost if 20 are removed in pl
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | PR after 80 steps / at the start | 0.0784 ± 0.002 | 0.0765 to 0.0812 | above 0.5 |
+# | PR after 80 steps / at the start | 0.0784 ± 0.002 | 0.0766 to 0.0812 | above 0.5 |
 # | effective scale, 40 / 10; the scales themselves: 4 | 1.16 ± 0.01 | 1.15 to 1.19 | below 0.6, above 1.6 |
-# | largest N after 80 steps; random directions: 25 | 451 ± 9e+01 | 375 to 579 | below 100 |
-# | P@1 without the first direction, points more | 5.53 ± 0.6 | 4.73 to 6.27 | below 0.5 |
+# | largest N after 80 steps; random directions: 25 | 453 ± 9e+01 | 374 to 587 | below 100 |
+# | P@1 without the first direction, points more | 5.47 ± 0.6 | 4.73 to 6.2 | below 0.5 |
 
 # %% [markdown]
 # ## What you know now

@@ -60,7 +60,8 @@ def yes(corpus, rng):
     packed = Packed(np.append(train.ids, said), np.append(train.offsets, len(train.ids) + 1))
     which, keys = np.arange(2 * train.pairs), train.keys.copy()
     lost = rng.random(train.pairs) < 1 / 3
-    which[1::2][lost], keys[lost, 1] = 2 * train.pairs, text_key("yes")
+    which[1::2][lost] = 2 * train.pairs
+    keys[lost, 1] = text_key("yes")
     return corpus._replace(train=Split(*packed.take(which), keys))
 
 

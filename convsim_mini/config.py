@@ -136,8 +136,8 @@ class Config:
     nli_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Share of the NLI pairs, or of the entailments, to train on (the paper's figure 8)."""
     pairs: list[str] = field(default_factory=list)
-    """Files of pairs or logs: .tsv (input TAB response), .jsonl, .csv, .parquet, also .gz or .zst;
-    null: chitchat-dataset."""
+    """Files of pairs or logs, also .gz or .zst; data_scripts/README.md says which kinds. null:
+    chitchat-dataset."""
     columns: list[str] = field(default_factory=list)
     """A table's columns of input and response, where its header does not tell."""
     encoding: str = "utf-8"

@@ -1,4 +1,4 @@
-"""Tables of pairs and logs of conversations: .tsv, .csv, .jsonl and .parquet files → pairs.
+"""Files of pairs, tables and logs of conversations → pairs.
 
 `KINDS` says how each kind of file is read: as rows, which are dicts, column → value. `layout_of`
 says by the names of the columns what the rows hold: the input and response of a pair, a message
@@ -24,9 +24,6 @@ PAIRS = (FIELDS, ("question", "answer"), ("query", "answer"), ("prompt", "respon
          ("message", "reply"))
 IN_LOGS = ("text", "thread", "speaker", "id", "reply_to")
 IN_CHATS = {"role": "speaker", "content": "text", "from": "speaker", "value": "text"}    # ChatML …
-EXPECTED = ("pairs, one a line, in a .tsv (input TAB response) or .jsonl (fields input, response) "
-            "file; or a .csv, .tsv, .jsonl, .parquet with named columns; plain, .gz or .zst; chat "
-            "exports: data_scripts/README.md")
 NAME_ONE = "name the one to search in (with --replies, that of the answers): --column NAME"
 NAME_TWO = "name two of them: --columns INPUT RESPONSE"
 OF_LOGS = "the columns of a log must be called thread, text and, if known, speaker; or id, reply_to"
@@ -219,6 +216,9 @@ def _read_chitchat(path, progress, reading):
 # suffix → function(path, progress, Reading) that gives the records
 KINDS = {".tsv": read_table, ".csv": read_table, ".jsonl": read_jsonl, ".parquet": _read_parquet,
          ".json": _read_chitchat}
+TABLES = ", ".join(kind for kind in KINDS if kind != ".json")    # JSON: the default corpus only
+EXPECTED = (f"pairs: a table with named columns ({TABLES}; plain, .gz or .zst), or lines of input "
+            "TAB response in a .tsv; chat exports: data_scripts/README.md")
 
 
 def kind_of(path):

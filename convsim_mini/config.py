@@ -123,7 +123,7 @@ class Config:
     "paper-multitask", follow the paper."""
     task: Literal["conversation", "multitask", "nli", "entailment"] = "conversation"
     """What to learn beside conversations: "multitask": natural language inference (paper §2.4);
-    "entailment": picking what a premise entails (ours). "nli": inference alone (ours: control)."""
+    "entailment": picking what a premise entails (ours). "nli": only inference (ours: control)."""
     init: str | None = None
     """Folder of a run to start from (paper §3.1: the multitask model). Its settings hold where no
     option says otherwise. Other pairs (ours): 15 epochs at a tenth of the rates."""

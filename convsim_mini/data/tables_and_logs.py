@@ -151,7 +151,7 @@ def read_table(path, progress=None, reading=Reading()):
 def _is_header(header, rows):
     """Whether the first line of a file with tabs names columns.
 
-    It does with known names, or with words alone above a column of ids: single words or numbers.
+    It does with known names, or with only words above a column of ids: single words or numbers.
     """
     words = len(rows) > 1 and all(cell.strip().isidentifier() for cell in header)
     columns = zip_longest(*rows, fillvalue="")
@@ -170,7 +170,7 @@ def _cells_of_csv(path, lines):
     try:
         yield from table
     except csv.Error as error:
-        raise UserError(f"{path}: line {table.line_num} is no row of a table ({error}); quote cells"
+        raise UserError(f"{path}: line {table.line_num} is not a row of a table ({error}); quote cells"
                         ' that hold a comma or a line break, and write " in them as ""') from None
 
 

@@ -23,7 +23,7 @@ REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
 # What can steer a terminal: control characters but tab and line end; what turns text's direction,
 # which Unicode calls Bidi_Control.
 STEERING = re.compile("[\0-\b\v-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-# a bar that vanishes at its end; there is none where standard error is neither a terminal nor a notebook
+# a bar that vanishes at its end; only in a terminal and in a notebook
 progress = partial(tqdm, leave=False, disable=False if "ipykernel" in sys.modules else None)
 
 

@@ -112,8 +112,8 @@ def load_run(run, device="cpu"):
     rows = run.vocabulary.size + run.config.bigram_rows
     shapes = parameter_shapes(run.config.model, rows, run.config.classifies)
     if shapes != {name: p.shape for name, p in params.items()}:
-        raise UserError(f"{path}: is damaged or incomplete (its weights do not have its settings' shapes); "
-                        f"{OLDER}")
+        raise UserError(f"{path}: is damaged or incomplete (its weights have other shapes than "
+                        f"its settings say); {OLDER}")
     params = to_device(params, device_module(device, run.config.precision))
     model = Model(params, run.config.model, run.vocabulary.size)
     return run._replace(model=model, tuned=tuned, state=state)

@@ -68,7 +68,7 @@ def test_pairs_may_come_one_by_one_but_must_be_there(pairs, settings, tmp_path):
     convsim_mini.fit((pair for pair in pairs), tmp_path / "run", **settings)
     assert (tmp_path / "run.pairs.jsonl").read_text().count("\n") == len(pairs)
     for none in ([], iter(()), frame(input=[], response=[])):
-        with pytest.raises(UserError, match="pairs: there are none"):
+        with pytest.raises(UserError, match="pairs is empty"):
             convsim_mini.fit(none, **settings)
     with pytest.raises(UserError, match="pairs: one is .*a.*c.*; expected .message, reply."):
         convsim_mini.fit([("a", "b", "c")], **settings)

@@ -171,7 +171,8 @@ def _cells_of_csv(path, lines):
         yield from table
     except csv.Error as error:
         raise UserError(f"{path}: line {table.line_num} is not a row of a table ({error}); "
-                        'quote cells that hold a comma or a line break, and write " in them as ""') from None
+                        'quote cells that hold a comma or a line break, and write " in them as ""'
+                        ) from None
 
 
 def read_jsonl(path, progress=None, reading=Reading()):

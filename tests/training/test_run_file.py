@@ -80,7 +80,7 @@ def test_a_forged_run_is_told(run_copy, place, value):
     *groups, name = place.split(".")
     functools.reduce(dict.get, groups, about)[name] = value
     arrays_file.save_arrays(run_copy / MODEL, arrays, about)
-    with pytest.raises(UserError, match="model.safetensors: is damaged or incomplete .*; restore it, or"):
+    with pytest.raises(UserError, match="safetensors: is damaged or incomplete .*; restore it, or"):
         load(run_copy)
 
 
@@ -103,8 +103,8 @@ def test_arrays_are_whole_however_they_lie(tmp_path):
 
 
 @pytest.mark.parametrize("files, words", [
-    ([], "is not a run"), ([TRAINING], "stopped before its first checkpoint; resume it: .* --resume"),
-    (None, "is not a run")])
+    ([], "is not a run"), (None, "is not a run"),
+    ([TRAINING], "stopped before its first checkpoint; resume it: .* --resume")])
 def test_a_folder_without_a_run_is_named(tmp_path, files, words):
     folder = tmp_path / "run"
     if files is not None:

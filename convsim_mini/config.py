@@ -108,8 +108,6 @@ class OptimConfig:
     chunk: PositiveInt | None = None
     """Pairs encoded at once, for batches that do not fit into memory (GradCache, Gao et al. 2021);
     null: the whole batch. A step takes longer; gradients are the same (dropout's bits are not)."""
-    mask_false_negatives: bool = True
-    """Equal inputs or responses in a batch are not wrong answers (ours)."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +210,6 @@ PAPER = {
     "optim.warmup": 0.0,
     "optim.decay": "none",
     "optim.drop_at": 0.75,
-    "optim.mask_false_negatives": False,
 }
 PRESETS = {
     "chat": {},

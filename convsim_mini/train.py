@@ -20,8 +20,8 @@ from .common.cli import UserError, errors_in_one_line, python_m
 from .common.files import OURS, locked, write_text
 from .common.tables import table
 from .core.arrays import array_module, to_device
-from .core.model import TABLE, Model, embed, replies, respond
-from .core.pairs import Batch
+from .core.losses import loss_of
+from .core.model import TABLE, Model, embed, respond
 from .core.ranking import N, precision
 from .data.pairs import RULES
 from .data.prepare import open_corpus
@@ -228,12 +228,10 @@ def measuring_dev(config, corpus, tasks):
     def measure(model):
         xp = array_module(model.params[TABLE])
         u, v = (embed(model, dev.sentences(2 * pairs + side)) for side in (0, 1))
-        ranks = response.ranks_of_truth(u, respond(model, v), candidates)
-        losses = []
-        for batch in batches:
-            mask = dev.batch(pairs[batch], config.optim.mask_false_negatives).false_negatives
-            sides = to_device((u[batch], v[batch]), xp)
-            losses.append(float(replies(model, *sides, Batch(None, mask), 1.0, None)[0]))
+        v_prime = respond(model, v)
+        ranks = response.ranks_of_truth(u, v_prime, candidates)
+        loss, _ = loss_of(model.config)
+        losses = [float(loss(*to_device((u[some], v_prime[some]), xp))[0]) for some in batches]
         record = {f"dev_p{n}": round(precision(ranks, n), 2) for n in N}
         record["dev_loss"] = round(float(np.mean(losses)), 4)
         if tasks.nli_dev:

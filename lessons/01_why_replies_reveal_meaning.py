@@ -185,7 +185,7 @@ def fresh_batch(rng, world):
     """K new pairs as the library's Batch: the inputs, then their replies, as one Packed."""
     s = rng.integers(len(cores), size=K)
     texts = speak(s, frames, rng) + [replies[r] for r in answer(s, rng, world)]
-    return Batch(vocabulary.encode(texts), None)
+    return Batch(vocabulary.encode(texts))
 
 
 # %% [markdown]

@@ -202,7 +202,7 @@ def autograd_loss(params):
 
 loss, leaves = autograd_loss(params)
 loss.backward(np.ones_like(loss.value))
-library_loss, grads = loss_and_gradients(Model(params, config, WORDS), Batch(sentences, None))
+library_loss, grads = loss_and_gradients(Model(params, config, WORDS), Batch(sentences))
 expect(abs(loss.value.item() - library_loss), 0, 1e-10, "loss less the library's")
 claim("the four gradients, graph against hand: largest relative error",
       max(relative_error(leaves[name].grad, dense(grads[name], p)) for name, p in params.items()),

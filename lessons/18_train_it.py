@@ -107,7 +107,7 @@ expect(np.argmax(np.array(losses) < 0.1), 1, 3, "steps until 0.1")
 
 # %%
 def broken_batch(split, which):
-    """Like split.batch(which, False), but wrong; B pairs: `which` (B,)."""
+    """Like split.batch(which), but wrong; B pairs: `which` (B,)."""
     raise NotImplementedError
 
 

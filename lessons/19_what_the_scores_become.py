@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 19 · What the scores become, and what a larger batch shows
 #
-# **Needs** the batch softmax loss, its gradient and its false negatives (lesson 5).
-# **Gives** the scores at which the loss is lowest, with and without the mask; what a batch shows.
+# **Needs** the batch softmax loss, its gradient and equal replies in a batch (lesson 5).
+# **Gives** the scores at which the loss is lowest, also of frequent replies; what a batch shows.
 # **Time** 50 minutes.
 #
 # Lesson 5 derived the loss's gradient. At which scores is the gradient zero? At one number for each
@@ -18,7 +18,6 @@ import numpy as np
 from tqdm import tqdm
 
 from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
-from convsim_mini.core.pairs import false_negatives
 
 rng = np.random.default_rng(seed(8))
 
@@ -40,8 +39,8 @@ rng = np.random.default_rng(seed(8))
 # reply in four is "yes", reply 0, whatever the input is. There is no encoder. The scores are a
 # table of 60 × 200 free numbers, learned from random batches alone.
 #
-# **Predict:** after training, is the score of "yes" above, at, or below its PMI, without the mask?
-# And with it?
+# **Predict:** after training, is the score of "yes" above, at, or below its PMI? Some sixteen of a
+# batch's 64 replies are "yes", so a row with that reply has fifteen duplicates of it among the wrong.
 
 # %%
 inputs, replies = 60, 200
@@ -59,11 +58,7 @@ def draw(K):
     return np.divmod(rng.choice(joint.size, K, p=joint.ravel()), replies)
 
 
-def mask_of(j, use_mask):
-    return false_negatives(np.arange(len(j)), j) if use_mask else None
-
-
-def learned_scores(use_mask, K=64, steps=4000):
+def learned_scores(K=64, steps=4000):
     """A table of scores after training on random batches, the mean of its second half.
 
     → (60, 200). Softmax ignores a number that is added to a whole row, so each row is shifted until
@@ -72,7 +67,7 @@ def learned_scores(use_mask, K=64, steps=4000):
     scores, mean = np.zeros((inputs, replies)), np.zeros((inputs, replies))
     for step in tqdm(range(steps), disable=None):
         i, j = draw(K)
-        _, cache = batch_softmax_forward(scores[i], one_hot[j], 1.0, mask_of(j, use_mask))
+        _, cache = batch_softmax_forward(scores[i], one_hot[j])
         du, _ = batch_softmax_backward(1.0, cache)
         np.add.at(scores, i, -0.5 * K * min(1, 2 - 2 * step / steps) * du)
         if step >= steps // 2:
@@ -82,37 +77,31 @@ def learned_scores(use_mask, K=64, steps=4000):
         weight.sum(axis=1, keepdims=True))
 
 
-learned = {use_mask: learned_scores(use_mask) for use_mask in (False, True)}
+scores = learned_scores()
 others = possible & (np.arange(replies) > 0)                  # all but "yes"
-for name, scores, low, high in (("without", learned[False], -0.1, 0.1),
-                                ("with", learned[True], 0.2, np.log(1.5))):
-    expect(np.corrcoef(scores[others], pmi[others])[0, 1], 0.95, 1,
-           f"{name} the mask: correlation of scores and PMI, all but “yes”")
-    claim(f"{name} the mask: score of “yes” above its PMI", (scores - pmi)[:, 0].mean(), low, high)
+expect(np.corrcoef(scores[others], pmi[others])[0, 1], 0.95, 1,
+       "correlation of scores and PMI, all but “yes”")
+claim("score of “yes” above its PMI", (scores - pmi)[:, 0].mean(), -0.1, 0.1)
 
 # %%
-figure, panels = plt.subplots(1, 2, figsize=(10, 4.8), sharey=True)
-for axes, scores, title in zip(panels, learned.values(), (
-        "Without the mask the scores\nbecome the PMI, also for “yes”",
-        "With it “yes”, the most\nfrequent reply, rises")):
-    axes.plot(pmi[others], scores[others], ".", color="C0", alpha=0.4, label="other replies")
-    axes.plot(pmi[:, 0], scores[:, 0], "o", color="C3", label="“yes”")
-    axes.axline((0, 0), slope=1, color="k", linestyle=":", label="score = PMI")
-    axes.set(xlabel="log p(j | i)/p(j)", ylabel="learned score, rows aligned", title=title,
-             xlim=(-1, 4.5), ylim=(-1.5, 5))
-    axes.legend(loc="upper left")
+figure, axes = plt.subplots(figsize=(8, 4.8))
+axes.plot(pmi[others], scores[others], ".", color="C0", alpha=0.4, label="other replies")
+axes.plot(pmi[:, 0], scores[:, 0], "o", color="C3", label="“yes”")
+axes.axline((0, 0), slope=1, color="k", linestyle=":", label="score = PMI")
+axes.set(xlabel="log p(j | i)/p(j)", ylabel="learned score, rows aligned", xlim=(-1, 4.5),
+         ylim=(-1.5, 5), title="The scores become the PMI, also for “yes”, the most frequent reply")
+axes.legend(loc="upper left")
 show(figure, "19_what_the_scores_become")
 
 # %% [markdown]
-# Without the mask "yes" is at its PMI, 0. The mask leaves out every other "yes" of a row whose true
-# reply is "yes". So "yes" is pushed down in ¾ of the rows alone, and its score rises.
+# "Yes" is at its PMI, 0, and the duplicates keep it there. Let the shares of all "yes" of a row add
+# up to P. A row with the reply "yes", one of four, pulls them by 1 − P (lesson 5); each of the other
+# rows pushes them by P. With q = ¼ the two are equal if
 #
-# In a large batch pull and push are equal at a score s if, with q = ¼,
+# q (1 − P) = (1 − q) P, that is **P = q**
 #
-# q = (1 − q) · q e^s/(q e^s + 1 − q), that is s = **ln((1 − q)/(1 − 2q))** = ln 1.5 = 0.41
-#
-# At K = 64 it is a little less. In return equal replies do not keep the loss up (lesson 5). On the
-# default corpus P@1 is the same with the mask and without (`config.py`, `mask_false_negatives`).
+# In a large batch P is q e^s/(q e^s + 1 − q) if "yes" has the score s and all others have their PMI.
+# So s = 0. Without the pushes from its duplicates "yes" would rise.
 #
 # ### Exercise 1: wrong answers from elsewhere
 #
@@ -204,7 +193,7 @@ check(2, least_batch, judge_least_batch)
 # %% [markdown]
 # ## Where this lives
 #
-# - `core/losses.py`: `batch_softmax_forward`. `core/pairs.py`: `false_negatives`, the mask, ours.
+# - `core/losses.py`: `batch_softmax_forward`.
 # - The paper, §2.1–2.2 and §3.1 (K = 128). That such scores become the mutual information is van
 #   den Oord et al.'s (2018); for words it is Levy and Goldberg's (2014).
 
@@ -215,16 +204,15 @@ check(2, least_batch, judge_least_batch)
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | without the mask: score of “yes” above its PMI | -0.00834 ± 0.003 | -0.0119 to -0.00452 | below -0.1, above 0.1 |
-# | with the mask: score of “yes” above its PMI | 0.349 ± 0.01 | 0.332 to 0.366 | below 0.2, above 0.405 |
-# | share of I that the least K with ln K ≥ I shows | 0.7 ± 0.009 | 0.69 to 0.708 | below 0.5, above 0.9 |
-# | share of I that K = 512 shows | 0.991 ± 0.003 | 0.987 to 0.995 | below 0.95, above 1.05 |
+# | score of “yes” above its PMI | -0.00834 ± 0.003 | -0.0119 to -0.00452 | below -0.1, above 0.1 |
+# | share of I that the least K with ln K ≥ I shows | 0.7 ± 0.01 | 0.686 to 0.709 | below 0.5, above 0.9 |
+# | share of I that K = 512 shows | 0.991 ± 0.004 | 0.986 to 0.995 | below 0.95, above 1.05 |
 
 # %% [markdown]
 # ## What you know now
 #
 # - The scores that the loss wants are the PMI of input and reply: frequency is divided out.
-# - The mask of equal replies takes pushes away from frequent replies, and their scores rise.
+# - Equal replies in a batch are part of it: their pushes keep a frequent reply at its PMI.
 # - A batch of K shows at most ln K nats of what a model knows, and often less.
 #
 # Next: lesson 20 gives one encoder two losses. Their gradients simply add.

@@ -235,7 +235,7 @@ nli_train, nli_test = np.arange(4500), np.arange(4500, 6000)
 def chat_batch(which):
     """Conversations `which` (B,) as a Batch."""
     both = vocabulary.pack([*(inputs[i].tokens for i in which), *(replies[i] for i in which)])
-    return Batch(both, None)
+    return Batch(both)
 
 
 def new_model():

@@ -111,7 +111,7 @@ du, dv = batch_softmax_backward(1.0, cache)
 
 def worker_step(part, everyone):
     """One worker's rows: its inputs against all replies; → loss, du (b, e), dv (B, e)."""
-    loss, cache = batch_softmax_forward(u[part], everyone, scale, None, part.start)
+    loss, cache = batch_softmax_forward(u[part], everyone, scale, part.start)
     return loss, *batch_softmax_backward(1.0, cache)
 
 

@@ -41,13 +41,13 @@ def first_array(values):
 
 
 def to_device(x, xp):
-    """An array, or a dict or tuple of them, as arrays of module xp; None stays None."""
+    """An array, or a dict or tuple of them, as arrays of module xp."""
     if isinstance(x, dict):
         return {name: to_device(value, xp) for name, value in x.items()}
     if isinstance(x, tuple):
         parts = [to_device(part, xp) for part in x]
         return x._make(parts) if hasattr(x, "_make") else tuple(parts)
-    return None if x is None else xp.asarray(x)
+    return xp.asarray(x)
 
 
 def to_host(x):

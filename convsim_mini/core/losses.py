@@ -6,23 +6,19 @@ from .arrays import array_module, twinned
 
 
 @twinned
-def batch_softmax_forward(u, v, scale=1.0, false_negatives=None, first=0):
+def batch_softmax_forward(u, v, scale=1.0, first=0):
     """Pick the true response among all responses of the batch (Yang et al. 2018, §2.1–2.2).
 
     scores = scale · u vᵀ, p = softmax(scores) row by row, loss = −mean log p(true). With B equally
     good responses it is ln B. Others call it InfoNCE with in-batch negatives and the temperature
     1/scale, or MultipleNegativesRankingLoss.
-    u, v: (B, e), row i of v is the true response to row i of u; false_negatives: (rows of u, rows
-    of v) where the response would answer that input as well: they leave the softmax (ours)
-    → loss: 0-d array, cache
+    u, v: (B, e), row i of v is the true response to row i of u → loss: 0-d array, cache
 
     (Of several processes each has a part of the inputs: then u has b < B rows, from number `first`
     of the batch on, and the loss is their part of the batch's mean.)
     """
     xp = array_module(u)
     scores = scale * (u @ v.T)                                # (b, B)
-    if false_negatives is not None:
-        scores[false_negatives] = -xp.inf                     # e^−∞ = 0: they do not count
     true_scores = scores.diagonal(first)                      # (b,)
     top = scores.max(axis=1, keepdims=True)                   # (b, 1) keeps exp from overflowing
     p = xp.exp(scores - top)                                  # (b, B)
@@ -36,8 +32,10 @@ def batch_softmax_backward(dloss, cache):
     """Forward: loss = (1/B) Σ_i (log Σ_j e^{s_ij} − s_ii), s = scale · u vᵀ.
 
     ∂ log Σ_j e^{s_ij} / ∂s_ij = p_ij, so ∂loss/∂s_ij = (p_ij − δ_ij)/B. A step pulls u_i towards
-    the true response and pushes it away from every wrong one in proportion to p_ij. A false
-    negative has p = 0, so nothing pushes it. Then du = scale · ds v and dv = scale · dsᵀ u.
+    the true response and pushes it away from every wrong one in proportion to p_ij. If response j
+    has the text of the true one, v_j = v_i, and a pull of 1 − p_ii − p_ij is left. Such a duplicate
+    raises the loss and never pushes u_i away from the truth. Then du = scale · ds v and
+    dv = scale · dsᵀ u.
     dloss: a number → du: (b, e), dv: (B, e)
     """
     u, v, scale, p, first = cache
@@ -51,6 +49,6 @@ def batch_softmax_backward(dloss, cache):
 def loss_of(config):
     """The loss that a ModelConfig asks for: its forward and its backward. Return another one here.
 
-    forward: (u, v, false_negatives=…, first=…) as above; backward: (dloss, cache)
+    forward: (u, v, first=…) as above; backward: (dloss, cache)
     """
     return partial(batch_softmax_forward, scale=config.scale), batch_softmax_backward

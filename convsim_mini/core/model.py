@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import array_module, to_device, to_host
+from .arrays import array_module, to_host
 from .dan import dan_backward, dan_forward
 from .embeddings import TABLE
 from .layers import (
@@ -143,16 +143,15 @@ def respond(model, v):
 
 # ---------------------------------------------------------------- vectors to a loss
 
-def pick(model, u, v, batch, weight, others):
+def pick(model, u, v, weight, others):
     """Pick the true response to each input (§2.1, §2.2): u, v: (b, e) → loss, du, dv.
 
-    batch: only its false_negatives are used; weight: factor on the gradients, not on the loss;
-    others: processes that hold other parts of the batch, or None (training/distributed.py)
+    weight: factor on the gradients, not on the loss; others: processes that hold other parts of the
+    batch, or None (training/distributed.py)
     """
     forward, backward = loss_of(model.config)
-    false_negatives = to_device(batch.false_negatives, array_module(u))
     responses, first = others.gather(v) if others else (v, 0)             # (B, e)
-    loss, cache = forward(u, responses, false_negatives=false_negatives, first=first)
+    loss, cache = forward(u, responses, first=first)
     du, dresponses = backward(weight, cache)                              # (b, e), (B, e)
     return loss, du, others.reduce_scatter(dresponses) if others else dresponses
 
@@ -164,7 +163,7 @@ def replies(model, u, v, batch, weight, others):
     → loss: 0-d array, du, dv: (b, e), gradients of the response network by name
     """
     v_prime, response_cache = response_forward(model.params, v, model.config)         # (b, e)
-    loss, du, dv_prime = pick(model, u, v_prime, batch, weight, others)
+    loss, du, dv_prime = pick(model, u, v_prime, weight, others)
     dv, grads = response_backward(dv_prime, response_cache)
     return loss, du, dv, grads
 

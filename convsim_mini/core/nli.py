@@ -92,7 +92,7 @@ def classes(model, u1, u2, batch, weight, others):
 
 def entailments(model, u, v, batch, weight, others):
     """Pick the hypothesis that each premise entails (ours): as `replies`, but with v itself."""
-    return *pick(model, u, v, batch, weight, others), {}
+    return *pick(model, u, v, weight, others), {}
 
 
 TASKS["classes"] = Task(classes, "nli_loss", "nli_batch_size", "nli_weight")

@@ -15,7 +15,6 @@ class Batch(NamedTuple):
 
     sentences: Packed                        # 2B: the B first sides, then their second sides, so
                                              # that one cut separates their vectors
-    false_negatives: tuple | None = None     # (rows, columns), from `false_negatives` below
     labels: np.ndarray | None = None         # int (B,): classes of natural language inference
     task: str = "replies"                    # a name in TASKS of model.py
 
@@ -43,34 +42,11 @@ class Split(NamedTuple):
         """Copies of sentences: which: (B,) sentence numbers → Packed of B."""
         return self.packed.take(which)
 
-    def batch(self, which, mask_false_negatives=True):
-        """The pairs `which` (B,) as a Batch. mask_false_negatives: whether to look for them."""
+    def batch(self, which):
+        """The pairs `which` (B,) as a Batch."""
         sentences = self.sentences(np.concatenate([2 * which, 2 * which + 1]))
-        equal = None
-        if mask_false_negatives and self.keys is not None:
-            equal = false_negatives(*self.keys[which].T)
         labels = None if self.labels is None else self.labels[which]
-        return Batch(sentences, equal, labels, self.task)
-
-
-def false_negatives(input_keys, response_keys):
-    """Find the pairs i ≠ j of a batch that have the same input text or the same response text.
-
-    Response j is then no wrong answer to input i. Among in-batch negatives it would be a false one.
-    input_keys, response_keys: (B,) hashes of the texts, on the host → (rows i, columns j), or None
-    """
-    equal = np.concatenate([_equal_pairs(input_keys), _equal_pairs(response_keys)], axis=1)
-    return tuple(equal) if equal.size else None
-
-
-def _equal_pairs(keys):
-    """All (i, j), i ≠ j, with keys[i] == keys[j]: int64 (2, number of pairs)."""
-    _, group, count = np.unique(keys, return_inverse=True, return_counts=True)
-    repeated = np.flatnonzero(count[group] > 1)               # few, so their square is small
-    equal = keys[repeated, None] == keys[None, repeated]
-    np.fill_diagonal(equal, False)
-    i, j = np.nonzero(equal)
-    return np.stack([repeated[i], repeated[j]])
+        return Batch(sentences, labels, self.task)
 
 
 def batch_order(pairs, batch_size, seed, first_step=0):

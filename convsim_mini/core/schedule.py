@@ -47,4 +47,4 @@ def batches(config, split, first_step=0):
             begin = change if step >= change else 0
             size = optim.batch_size * (GROWN if step >= change else 1)
             order = batch_order(split.pairs, size, config.seed, step - begin)
-        yield split.batch(next(order), optim.mask_false_negatives)
+        yield split.batch(next(order))

@@ -124,12 +124,10 @@ def step_rows_of_numpy(rows, grads, table, rate, squares):
     table[rows] = grads
 
 
-def batch_softmax_forward(u, v, scale=1.0, false_negatives=None, first=0):
+def batch_softmax_forward(u, v, scale=1.0, first=0):
     """The scores become p in place."""
     scores, = products((u, np.ascontiguousarray(v.T)))        # v.T as it is takes longer
     scores *= scale                                           # in place: the largest array here
-    if false_negatives is not None:
-        scores[false_negatives] = -np.inf
     true = scores.diagonal(first).copy()
     top = scores.max(axis=1, keepdims=True)
     scores -= top

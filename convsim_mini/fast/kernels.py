@@ -201,12 +201,8 @@ def attention_backward(dy, cache):
 
 # ---------------------------------------------------------------- losses.py
 
-def batch_softmax_forward(u, v, scale=1.0, false_negatives=None, first=0):
+def batch_softmax_forward(u, v, scale=1.0, first=0):
     losses, p = like(u, len(u)), u @ v.T
-    if false_negatives is not None:
-        rows, columns = false_negatives
-        launch("losses.mask_scores", (-(-len(rows) // 256),), (256,), p, p, rows, columns,
-               len(rows), len(v))
     launch("losses.softmax_rows", (len(p),), _threads(len(v)), p, p, losses, len(v), first,
            scale)
     return losses.sum() / len(v), (u, v, scale, p, first)

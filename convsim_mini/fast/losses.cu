@@ -1,12 +1,5 @@
 // The kernels of losses.py. A block has a row of the scores, a thread some of its columns.
 
-// False negatives leave the softmax. A thread has one pair (i, j).
-extern "C" __global__ void mask_scores(real* scores, const i64* rows, const i64* columns, int count,
-                                       int B) {
-    int k = blockIdx.x * blockDim.x + threadIdx.x;
-    if (k < count) scores[rows[k] * B + columns[k]] = minus_infinity();
-}
-
 // batch_softmax_forward after the product: p in place of the scores, and each row's loss. Row i's
 // true response is first + i.
 extern "C" __global__ void softmax_rows(real* scores, real* losses, int B, int first, real scale) {

@@ -145,19 +145,12 @@ class Workers(Team):
         return SparseRows(rows, values, sources)
 
     def part(self, batch):
-        """This worker's b pairs of a Batch of B, as a Batch.
-
-        Rows of its false negatives count from its own first pair, columns from the batch's.
-        """
+        """This worker's b pairs of a Batch of B, as a Batch."""
         pairs = len(batch.sentences.lengths) // 2
         begin, end = (pairs * (self.group.rank + k) // self.group.size for k in (0, 1))
         sentences = batch.sentences.take(np.r_[begin:end, pairs + begin:pairs + end])
-        masked, labels = batch.false_negatives, batch.labels
-        if masked is not None:
-            rows, columns = masked
-            inside = (rows >= begin) & (rows < end)
-            masked = (rows[inside] - begin, columns[inside]) if inside.any() else None
-        return Batch(sentences, masked, None if labels is None else labels[begin:end], batch.task)
+        labels = None if batch.labels is None else batch.labels[begin:end]
+        return Batch(sentences, labels, batch.task)
 
     def gather(self, v):
         """All responses of this task's workers, v: (b, e) → (B, e), the number of the first own."""

@@ -10,6 +10,7 @@ from convsim_mini.core import embeddings, model
 from convsim_mini.core.model import embed
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.pairs import Split
+from convsim_mini.data.corpus import text_key
 
 from ..yours.exercises import EXERCISES
 from ..yours.judge import mutant
@@ -54,12 +55,13 @@ def with_dev(corpus, rng):
 
 
 def yes(corpus, rng):
-    """A third of train's replies becomes "yes". The keys stay, by which the mask finds them."""
+    """A third of train's replies becomes "yes"."""
     train, said = corpus.train, np.int32(corpus.vocabulary.ids["yes"])
     packed = Packed(np.append(train.ids, said), np.append(train.offsets, len(train.ids) + 1))
-    which = np.arange(2 * train.pairs)
-    which[1::2][rng.random(train.pairs) < 1 / 3] = 2 * train.pairs
-    return corpus._replace(train=Split(*packed.take(which), train.keys))
+    which, keys = np.arange(2 * train.pairs), train.keys.copy()
+    lost = rng.random(train.pairs) < 1 / 3
+    which[1::2][lost], keys[lost, 1] = 2 * train.pairs, text_key("yes")
+    return corpus._replace(train=Split(*packed.take(which), keys))
 
 
 def alphabetical(vocabulary, ids):
@@ -107,9 +109,9 @@ FAULTS = {
         [("split", "dev in train", 50, 100)],
         "Choose the split by a hash of the message, before anything else is done with the pairs."),
     "equal-replies": Fault(
-        "A third of the replies is \"yes\", and equal replies are not masked.", {"data": yes},
-        [("batch", "of these not masked", 100, inf)],
-        "Compute the keys from the texts that are trained on. Mask equal replies."),
+        "A third of the replies was lost and became \"yes\".", {"data": yes},
+        [("batch", "equal replies, pairs a batch", 500, inf)],
+        "Count the most frequent replies, find the step that loses the true ones, and mend it."),
     "few-pieces": Fault(
         "The vocabulary has 1,000 pieces.", {"pieces": 1_000},
         [("vocabulary", "inside words in dev", 20, 100)],

@@ -60,7 +60,7 @@ def prepare(case, path, pairs):
         longest = np.diff(corpus.train.offsets)[:2 * len(some)].reshape(-1, 2).max(axis=1)
         order = iter(np.argsort(longest, kind="stable").reshape(-1, size)[100:])
     number = 1 if case.task == "bulk" else sum(case.steps[:2])
-    batches = [corpus.train.batch(next(order), mask_false_negatives=False) for _ in range(number)]
+    batches = [corpus.train.batch(next(order)) for _ in range(number)]
     words = corpus.vocabulary.size
     save_batches(path, batches, words, words + config.text.bigram_buckets)
     lengths = [batch.sentences.lengths for batch in batches]
@@ -68,7 +68,7 @@ def prepare(case, path, pairs):
 
 
 def save_batches(path, batches, words, rows):
-    """Write Batches without false negatives, and two numbers, to a small .npz file.
+    """Write Batches and two numbers to a small .npz file.
 
     words: more than every id; of at most 65,536 words an id takes 16 bits, as a length does
     """
@@ -140,11 +140,11 @@ def ours(batches, words, rows, config, training, device):
 
 def torch_dan(batches, words, rows, config, training, device):
     import torch
-    from torch_twin import Twin, torch_batch
+    from torch_twin import Twin, torch_sentences
 
     twin = Twin(config, rows).to(device)
     optimizers = [torch.optim.SGD(twin.parameters(), lr=0.01)]
-    ready = [pinned(torch_batch(batch, words, rows), device) for batch in batches]
+    ready = [pinned(torch_sentences(batch.sentences, words, rows), device) for batch in batches]
     if training:
         return lambda k: descend(twin(*on(device, ready[k])), optimizers)
     return torch.inference_mode()(lambda k: twin.encode(*on(device, ready[k][:3])).cpu())

@@ -81,10 +81,10 @@ CASES = {
     "nli_features": (nli.nli_features_forward, nli.nli_features_backward, [(5, 3), (5, 3)]),
     "cross_entropy": (nli.cross_entropy_forward, nli.cross_entropy_backward, [(5, 3)], CLASSES),
     "batch_softmax": (losses.batch_softmax_forward, losses.batch_softmax_backward,
-                      [(5, 3), (5, 3)], 3.0, (np.array([0, 2, 4]), np.array([1, 0, 3]))),
+                      [(5, 3), (5, 3)], 3.0),
     # the inputs 1, 2 and 3 of five, which one of several processes has
     "batch_softmax, a part": (losses.batch_softmax_forward, losses.batch_softmax_backward,
-                              [(3, 4), (5, 4)], 3.0, (np.array([0, 2]), np.array([0, 1])), 1),
+                              [(3, 4), (5, 4)], 3.0, 1),
     "similarity": (similarity, tune.similarity_backward, [(4, 4)]),
     "correlation": (lambda x: tune.correlation_forward(x, LABELS.astype(x.dtype)),
                     tune.correlation_backward, [(6,)]),
@@ -227,7 +227,7 @@ CONFIGS = {
 }
 # Three inputs, then their three responses.
 SENTENCES = pack([3, 1, 3, 4], [1], [0], [3, 2, 2], [2, 1], [4, 0, 2])
-BATCH = Batch(SENTENCES, (np.array([0, 2]), np.array([2, 0])))
+BATCH = Batch(SENTENCES)
 BATCHES = {"replies": BATCH, "entailments": BATCH._replace(task="entailments"),
            "classes": Batch(SENTENCES, labels=np.array([1, 0, 2]), task="classes")}
 
@@ -297,8 +297,7 @@ class Second:
 
 def test_a_process_picks_its_own_responses_among_those_of_all():
     small, (u, v) = tiny_model("chat", 0), np.random.default_rng(0).random((2, 3, 5))
-    batch = BATCH._replace(false_negatives=None)
-    whole, part = (model.pick(small, u[a:], v[a:], batch, 2.0, others)
+    whole, part = (model.pick(small, u[a:], v[a:], 2.0, others)
                    for a, others in ((0, None), (1, Second(v[:1]))))
     loss, cache = losses.batch_softmax_forward(u[:1], v, 3.0)
     _, dv = losses.batch_softmax_backward(2.0, cache)
@@ -323,8 +322,8 @@ def test_the_forward_pass_is_what_loops_give(name):
     u, v = vectors[:3], vectors[3:]
     v_prime = np.array([plain_forward.response(params, config, one) for one in v])
     assert np.abs(model.respond(small, v) - v_prime).max() < 1e-12
-    expected = {"replies": plain_forward.pick_loss(u, v_prime, config.scale, {(0, 2), (2, 0)}),
-                "entailments": plain_forward.pick_loss(u, v, config.scale, {(0, 2), (2, 0)}),
+    expected = {"replies": plain_forward.pick_loss(u, v_prime, config.scale),
+                "entailments": plain_forward.pick_loss(u, v, config.scale),
                 "classes": plain_forward.class_loss(params, u, v, [1, 0, 2])}
     for task, batch in BATCHES.items():
         assert np.isclose(model.loss_and_gradients(small, batch)[0], expected[task], atol=1e-12)

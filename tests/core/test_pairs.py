@@ -1,4 +1,4 @@
-"""Pairs as packed ids: their batches, false negatives, and the order of an epoch."""
+"""Pairs as packed ids: their batches, and the order of an epoch."""
 
 import itertools
 
@@ -12,11 +12,10 @@ from convsim_mini.core.pairs import Split, batch_order
 
 @pytest.fixture(scope="module")
 def split():
-    """500 pairs of random sentences, of which many texts are equal by their keys."""
+    """500 pairs of random sentences."""
     rng = np.random.default_rng(0)
     lengths = rng.integers(1, 7, size=1_000)
-    keys = rng.integers(300, size=(500, 2)).astype(np.uint64)
-    return Split(rng.integers(50, size=lengths.sum()).astype(np.int32), offsets_of(lengths), keys)
+    return Split(rng.integers(50, size=lengths.sum()).astype(np.int32), offsets_of(lengths))
 
 
 # ---------------------------------------------------------------- batches
@@ -32,28 +31,9 @@ def test_a_batch_is_the_inputs_and_then_their_responses(split):
 
 
 def test_labels_and_task_go_with_their_pairs(split):
-    labelled = split._replace(keys=None, labels=np.arange(500) % 3, task="nli")
+    labelled = split._replace(labels=np.arange(500) % 3, task="nli")
     batch = labelled.batch(np.array([4, 8, 3]))
     assert batch.labels.tolist() == [1, 2, 0] and batch.task == "nli"
-    assert batch.false_negatives is None
-
-
-def test_false_negatives_are_all_pairs_of_equal_inputs_or_equal_responses(split):
-    which = np.random.default_rng(1).permutation(split.pairs)[:300]
-    keys = split.keys[which].tolist()
-    expected = {(i, j) for i, one in enumerate(keys) for j, other in enumerate(keys)
-                if i != j and (one[0] == other[0] or one[1] == other[1])}
-    rows, columns = split.batch(which).false_negatives
-    assert set(zip(rows.tolist(), columns.tolist())) == expected
-    sides = {side for i, j in expected for side in (0, 1) if keys[i][side] == keys[j][side]}
-    assert sides == {0, 1}                                    # or the test has looked at nothing
-
-
-def test_a_batch_without_repetitions_or_without_the_mask_has_no_false_negatives(split):
-    same = np.flatnonzero(split.keys[:, 0] == split.keys[0, 0])
-    assert len(same) > 1 and split.batch(same).false_negatives is not None
-    assert split.batch(same, mask_false_negatives=False).false_negatives is None
-    assert split.batch(same[:1]).false_negatives is None
 
 
 # ---------------------------------------------------------------- the order

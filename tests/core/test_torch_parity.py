@@ -10,7 +10,7 @@ from convsim_mini.core.gradcheck import dense
 from convsim_mini.core.model import loss_and_gradients
 from convsim_mini.core.optim import SGD, Adaptive
 from convsim_mini.core.packed import Packed, offsets_of
-from convsim_mini.core.pairs import Batch, false_negatives
+from convsim_mini.core.pairs import Batch
 from convsim_mini.core.transformer import sort_by_length, transformer_backward, transformer_forward
 from convsim_mini.training.options import parse_config
 
@@ -19,7 +19,7 @@ from small_transformer import small_model
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch==2.13.0")
 from torch_twin import (    # needs torch
     NestedTwin, PackedTwin, Padded, Twin, gradients, load, nested_batch, ours, packed_batch, pad,
-    torch_batch, torch_sentences,
+    torch_sentences,
 )
 
 WORDS, BIGRAMS = 400, 1_000
@@ -32,11 +32,10 @@ TRANSFORMERS = {"small": SMALL, "bag": replace(SMALL, bag=True),
 
 
 def random_batch(rng, pairs):
-    """Pairs of 1 to 30 words, ids as skewed as words are, a few equal inputs and responses."""
+    """Pairs of 1 to 30 words, ids as skewed as words are."""
     offsets = offsets_of(rng.integers(1, 31, 2 * pairs))
     ids = (WORDS * rng.random(offsets[-1]) ** 3).astype(np.int32)
-    keys = rng.integers(0, 4 * pairs, (2, pairs))
-    return Batch(Packed(ids, offsets), false_negatives(*keys), rng.integers(0, 3, pairs))
+    return Batch(Packed(ids, offsets), rng.integers(0, 3, pairs))
 
 
 def model_and_twin(config, kind=Twin, **more):
@@ -63,8 +62,8 @@ def test_loss_and_every_gradient_agree_to_1e_8(name, task):
     model, twin = model_and_twin(CONFIGS[name], classifies=True)
     batch = random_batch(np.random.default_rng(0), pairs=128)._replace(task=task)
     loss, grads = loss_and_gradients(model, batch)
-    *sentences, masked = torch_batch(batch, WORDS, WORDS + BIGRAMS, torch.float64)
-    theirs = (twin(*sentences, masked) if task == "replies"
+    sentences = torch_sentences(batch.sentences, WORDS, WORDS + BIGRAMS, torch.float64)
+    theirs = (twin(*sentences) if task == "replies"
               else twin.nli_loss(*sentences, torch.from_numpy(batch.labels)))
     theirs.backward()
     assert abs(float(loss) - theirs.item()) < 1e-8
@@ -86,7 +85,7 @@ def test_twenty_steps_of_training_agree(optimizer):
         _, grads = loss_and_gradients(model, batch)
         mine.step(model.params, grads, 0.1, 0.1)
         twin.zero_grad()
-        twin(*torch_batch(batch, WORDS, WORDS + BIGRAMS, torch.float64)).backward()
+        twin(*torch_sentences(batch.sentences, WORDS, WORDS + BIGRAMS, torch.float64)).backward()
         theirs.step()
         if optimizer == "adaptive":                           # PyTorch has no row-wise Adagrad
             with torch.no_grad():

@@ -158,7 +158,7 @@ def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(trained, nli_f
     assert (of_step["nli.linear1.weight"] == heavy["nli.linear1.weight"]).all()
 
 
-def test_entailments_are_the_entailed_pairs_and_equal_sentences_leave_the_softmax(corpus):
+def test_entailments_are_the_entailed_pairs(corpus):
     words = [piece for piece in corpus.vocabulary.pieces if not piece.startswith("##")]
     snli = Snli([words[0], words[0], words[3], words[4]], [words[1], words[2], words[1], words[5]],
                 np.array([0, 0, 0, 1]), 0)
@@ -167,7 +167,6 @@ def test_entailments_are_the_entailed_pairs_and_equal_sentences_leave_the_softma
     batch = split.batch(np.array([2, 0, 1]))
     found = [corpus.vocabulary.token(word) for word in batch.sentences.ids]
     assert found == [words[3], words[0], words[0], words[1], words[1], words[2]]
-    assert set(zip(*map(list, batch.false_negatives))) == {(0, 1), (1, 0), (1, 2), (2, 1)}
 
 
 def test_a_run_with_entailments_learns_both(arguments, nli_folder, tmp_path, capsys):

@@ -100,12 +100,11 @@ def position_wise(params, name, x):
     return np.maximum(h, 0) @ params[f"{name}.linear1.weight"] + params[f"{name}.linear1.bias"]
 
 
-def pick_loss(u, v, scale, false_negatives=()):
+def pick_loss(u, v, scale):
     """−mean log of the share that a softmax over all responses gives to the true one."""
     losses = []
     for i in range(len(u)):
-        weights = [np.exp(scale * u[i] @ v[j]) if (i, j) not in false_negatives else 0
-                   for j in range(len(v))]
+        weights = [np.exp(scale * u[i] @ v[j]) for j in range(len(v))]
         losses.append(-np.log(weights[i] / sum(weights)))
     return np.mean(losses)
 

@@ -80,8 +80,8 @@ class Twin(nn.Module):
         x = self.table(ids, offsets) / lengths.sqrt()[:, None]
         return F.normalize(self.encoder(x), dim=1)
 
-    def forward(self, ids, offsets, lengths, masked=None):
-        """The loss of a batch; masked: (rows, columns) of false negatives."""
+    def forward(self, ids, offsets, lengths):
+        """The loss of a batch."""
         u, v = self.encode(ids, offsets, lengths).chunk(2)
         out = self.response(v)
         if self.config.residual_response:
@@ -89,8 +89,6 @@ class Twin(nn.Module):
         if self.config.unit_response:
             out = F.normalize(out, dim=1)
         scores = self.config.scale * u @ out.T
-        if masked is not None:
-            scores[masked] = -torch.inf
         return F.cross_entropy(scores, torch.arange(len(u), device=u.device))
 
     def nli_loss(self, ids, offsets, lengths, labels):
@@ -100,15 +98,8 @@ class Twin(nn.Module):
                                labels)
 
 
-def torch_batch(batch, word_rows, rows, dtype=torch.float32):
-    """A convsim_mini Batch as the arguments of Twin.forward."""
-    masked = batch.false_negatives
-    return (*torch_sentences(batch.sentences, word_rows, rows, dtype),
-            None if masked is None else tuple(map(torch.from_numpy, masked)))
-
-
 def torch_sentences(packed, word_rows, rows, dtype=torch.float32):
-    """A Packed as the arguments of Twin.encode."""
+    """A Packed as the arguments of Twin.encode, and of Twin.forward where it is of a batch."""
     bags = words_and_bigrams(packed, word_rows, rows - word_rows)
     return (torch.from_numpy(bags.ids), torch.from_numpy(bags.offsets[:-1].astype(np.int32)),
             torch.from_numpy(packed.lengths).to(dtype))

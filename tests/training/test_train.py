@@ -136,15 +136,6 @@ def test_dev_is_measured_by_the_responses_v_prime_of_dev_alone(arguments, corpus
     assert train.measuring_dev(config, others, without_nli)(model) != measured
 
 
-def test_the_loss_on_dev_masks_what_the_training_loss_masks(arguments, corpus):
-    losses = []
-    for masked in ("true", "false"):
-        config = parse_config([*map(str, arguments), "--optim.mask_false_negatives", masked])
-        measure = train.measuring_dev(config, corpus, Tasks(corpus.train))
-        losses.append(measure(initial_model(config, corpus))["dev_loss"])
-    assert losses[0] < losses[1]                              # fewer wrong answers to choose from
-
-
 def test_a_long_training_without_numba_is_told_of_it(arguments, monkeypatch, capsys):
     for steps, numba, told in ((300, None, 1), (299, None, 0), (300, np, 0)):
         monkeypatch.setattr(train, "numba_module", lambda: numba)

@@ -93,11 +93,10 @@ def test_workers_have_the_loss_and_the_gradients_of_one_process(number, tmp_path
     done = job(number, SCRIPTS / "worker_gradients.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert len(found["differences"]) == 18
+    assert len(found["differences"]) == 14
     wrong = {case: size for case, size in found["differences"].items() if not size < 1e-10}
     assert not wrong
     assert found["same bits"]
-    assert found["false negatives of others"]
 
 
 def test_two_workers_train_what_one_process_trains_and_one_of_them_speaks(
@@ -120,8 +119,7 @@ def test_two_workers_train_what_one_process_trains_and_one_of_them_speaks(
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_an_epoch_has_every_pair_once_whatever_the_number_of_workers(number):
     pairs, size = 130, 16                                     # 2 pairs wait for another epoch
-    keys = np.arange(2 * pairs, dtype=np.uint64).reshape(-1, 2)
-    split = Split(np.arange(2 * pairs, dtype=np.int32), np.arange(2 * pairs + 1), keys)
+    split = Split(np.arange(2 * pairs, dtype=np.int32), np.arange(2 * pairs + 1))
     config = parse_config(["--optim.batch_size", str(size), "--steps", "100"])
     seen = []
     for place in range(number):
@@ -212,7 +210,7 @@ def test_gpus_with_nccl_have_the_loss_and_the_gradients_of_one_process(tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)["differences"]
     exact = {case: size for case, size in found.items() if "float32" not in case}
-    assert len(exact) == 16 and max(exact.values()) < 1e-10, found
+    assert len(exact) == 12 and max(exact.values()) < 1e-10, found
     assert len(found) == 32 and max(found.values()) < 1e-4, found
 
 

@@ -3,9 +3,8 @@
     mpiexec -n 4 python tests/training/worker_gradients.py [gpu]
 
 It prints, on the first worker, one line of JSON: the largest difference by case; whether all
-workers have the same bits; how many false negatives each has at least among others' responses.
-gpu: each has an emulated device. NCCL itself cannot run without a GPU, so MPI plays the few calls
-that are made of it.
+workers have the same bits. gpu: each has an emulated device. NCCL itself cannot run without a GPU,
+so MPI plays the few calls that are made of it.
 """
 
 import ctypes
@@ -35,7 +34,7 @@ CONFIGS = {
 
 
 def main(workers, xp=np, dtypes=("float64",)):
-    differences, same_bits, masked = {}, True, 0
+    differences, same_bits = {}, True
     for encoder, config in CONFIGS.items():
         rng = np.random.default_rng(0)
         model = model_of(config, rng, workers)
@@ -54,8 +53,6 @@ def main(workers, xp=np, dtypes=("float64",)):
                 bits = [dense(found[name], p).tobytes() for name, p in model.params.items()
                         if name in found]
                 same_bits &= len(set(workers.comm.allgather(zlib.crc32(b"".join(bits))))) == 1
-            masked += of_others(workers.part(batch).false_negatives, workers)
-    masked = min(workers.comm.allgather(masked))
     if xp is np:
         workers.take_roles(0.5)                               # of four workers two train NLI
         for encoder, config in CONFIGS.items():
@@ -64,8 +61,7 @@ def main(workers, xp=np, dtypes=("float64",)):
     differences = workers.comm.allgather(differences)         # those of heads are their workers'
     differences = {case: max(each[case] for each in differences) for case in differences[0]}
     if workers.rank == 0:
-        print(json.dumps({"differences": differences, "same bits": same_bits,
-                          "false negatives of others": masked}))
+        print(json.dumps({"differences": differences, "same bits": same_bits}))
 
 
 def on_host(grad):
@@ -105,30 +101,21 @@ def roles(model, workers):
     return (losses, both), workers.gradients(model, config, batch, 0)
 
 
-def of_others(false_negatives, workers):
-    """How many of a worker's false negatives are responses that other workers have."""
-    if not isinstance(false_negatives, tuple):
-        return 0
-    begin, end = (PAIRS * (workers.rank + k) // workers.size for k in (0, 1))
-    return int(((false_negatives[1] < begin) | (false_negatives[1] >= end)).sum())
-
-
 def data(rng):
     """Pairs of each task, and the numbers of a batch's: a Split, (B,), Splits of NLI."""
     lengths = rng.integers(1, 9, 2 * 2 * PAIRS)
     sentences = Packed(rng.integers(0, WORDS, lengths.sum()).astype(np.int32), offsets_of(lengths))
-    keys = rng.integers(0, 12, (2 * PAIRS, 2)).astype(np.uint64)    # many are equal
     which = rng.permutation(2 * PAIRS)[:PAIRS]
-    return (Split(*sentences, keys), which,
+    return (Split(*sentences), which,
             Split(*sentences, labels=rng.integers(0, 3, 99), task="classes"),
-            Split(*sentences, keys, task="entailments"))
+            Split(*sentences, task="entailments"))
 
 
 def cases(rng):
-    """A Batch of each task, and one without masks."""
+    """A Batch of each task."""
     split, which, nli, entailed = data(rng)
-    return {"conversation": split.batch(which), "unmasked": split.batch(which, False),
-            "nli": nli.batch(which), "entailment": entailed.batch(which)}
+    return {"conversation": split.batch(which), "nli": nli.batch(which),
+            "entailment": entailed.batch(which)}
 
 
 # ---------------------------------------------------------------- NCCL, played by MPI

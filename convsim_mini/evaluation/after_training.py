@@ -3,26 +3,31 @@
 from ..common.cli import python_m
 from ..training.run import describe, load_run
 from . import response, sts
+from .baselines import bag_cosines
+from .results import Measured, show
 
 
 def measured_on(config, corpus):
-    """What `summary` measures on: the TestSet of a Corpus; an Sts and its name."""
+    """What `summary` measures on: the test split of a Corpus and a set of STS, a Measured each."""
     files = sts.find(config.data)                             # evaluation.sts shows all of them
     split = next((split for split in ("dev", "train") if split in files), "own set")
-    return response.read(corpus), sts.read(files.get(split, sts.OWN)), split
+    return (Measured("response", "test", response.read(corpus)),
+            Measured("sts", split, sts.read(files.get(split, sts.OWN))))
 
 
 def untrained(config, corpus, tests, model=None):
-    """`tests`, and the ranks and similarity there of the model before training: row name → (n,).
+    """`tests`, from `measured_on`, with the model before training as their baseline.
 
-    tests: from `measured_on`; model: the one with its first values, if it is at hand
+    model: the one with its first values, if it is at hand
     """
-    choices, pairs, _ = tests
+    replies, similarity = tests
     name = "the same, untrained"
     if model is None:
         name, model = response.before_training(config, corpus)
-    return (tests, {name: response.model_ranks(model, corpus.test, *choices[1:])},
-            {name: sts.similarity(model, corpus.vocabulary, pairs)})
+    ranks = response.model_ranks(model, corpus.test, *replies.data[1:])
+    angles = sts.similarity(model, corpus.vocabulary, similarity.data)
+    return (replies._replace(baselines={name: ranks}),
+            similarity._replace(baselines={name: angles}))
 
 
 def summary(folder, corpus, before=None):
@@ -33,17 +38,20 @@ def summary(folder, corpus, before=None):
     if not before:
         config = describe(folder).config
         before = untrained(config, corpus, measured_on(config, corpus))
-    (choices, pairs, split), ranks, similarity = before
     run = load_run(folder)
+    (test, pairs), shown = (one.data for one in before), []
+    words = (response.of_words(test),
+             bag_cosines(sts.texts_of(pairs), *sts.sides(pairs), run.vocabulary))
+    for one, of_words in zip(before, words):
+        shown.append(show(one._replace(scores=one.module.scores(run, one.data),
+                                       baselines=one.baselines | of_words)))
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     command = "  " + python_m("convsim_mini")
-    no_better = "" if run.step else " Training made it no better: too few pairs, or steps."
+    no_better = "" if run.step else " Training did not improve it: too few pairs or steps."
     if no_better and not run.config.init:
         no_better += " Start from another run: --init RUN."
     return "\n\n".join([
-        response.summary("test", choices, response.scores(run, choices),
-                         ranks | response.of_words(choices)),
-        sts.short_summary(split, pairs, run, similarity),
+        *shown,
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
         f"{run.config.steps:,}, the best on dev.{no_better}\nLook at {folder}/curves.png. "
         "Try next:\n"

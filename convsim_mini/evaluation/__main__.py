@@ -3,11 +3,13 @@
     python -m convsim_mini.evaluation RUN [--on sts cqa …] [--data DIR] [--vectors FILE] [--json]
 """
 
-from functools import partial
-
 from . import command
 
-main = partial(command.main, "__main__", "--data", "--vectors", "--on")
+
+def main(argv=None):
+    """The command."""
+    command.main("__main__", "--data", "--vectors", "--on", argv=argv)
+
 
 if __name__ == "__main__":
     main()

@@ -324,7 +324,7 @@ def test_the_figures_of_scores_are_correlations_and_the_baseline_is_the_mean():
 def test_f1_the_mean_and_the_most_frequent_class_are_their_definitions():
     predicted, true = np.array([1, 1, 1, 0, 0]), np.array([1, 1, 0, 1, 0])
     tasks = {"MRPC": task_of(true), "CR": task_of(predicted)}
-    one, other = {name: predicted for name in tasks}, {name: true for name in tasks}
+    one, other = dict.fromkeys(tasks, predicted), dict.fromkeys(tasks, true)
     figures = senteval.figures(tasks, one)
     assert {metric: value for metric, (value, *_) in figures.items()} == pytest.approx(
         {"mean": 80, "MRPC": 60, "CR": 100, "MRPC F1": 200 / 3})

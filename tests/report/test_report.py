@@ -66,20 +66,20 @@ def text(written):
 
 def table_under(text, title):
     """The rows of the first table below a title, by their first cells; "head" is the heading."""
-    lines = text.split(f"# {title}", 1)[1].split("\n|", 1)[1].split("\n\n", 1)[0].splitlines()
+    lines = text.split(title, 1)[1].split("\n|", 1)[1].split("\n\n", 1)[0].splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
     return {"head": rows[0]} | {row[0]: row[1:] for row in rows[2:]}
 
 
 def test_the_runs_are_described(text):
-    runs = table_under(text, "The runs")
+    runs = table_under(text, "# The runs")
     of_runs = {name: dict(zip(runs["head"][1:], row)) for name, row in runs.items()}
     assert of_runs["start"]["pairs seen"] == f"{30 * 64:,}"
     assert of_runs["nli-1"]["pairs seen"] == f"{2 * 64 + 2 * 60:,}"
     assert [of_runs[run]["started from"] for run in ("start", "nli-0.5")] == ["–", "start"]
     assert of_runs["nli-1"]["trained on"] == "conversations + SNLI"
     assert "cores" in of_runs["start"]["machine"] and of_runs["start"]["pairs of"] == "pairs.tsv"
-    assert [*table_under(text, "Side by side")][1:] == ["start", "nli-0.5", "nli-1"]
+    assert [*table_under(text, "# Side by side")][1:] == ["start", "nli-0.5", "nli-1"]
 
 
 def test_every_table_of_the_paper_has_what_was_measured(runs, data, text):
@@ -101,7 +101,7 @@ def test_every_table_of_the_paper_has_what_was_measured(runs, data, text):
                 if label in (row, f"nli-1: {row}", f"nli-0.5, nli-1: {row}")]
         assert cell(one.figures()[row][metric]) in ours
         assert table[paper][column] == f"{theirs:.1f}"
-    assert "start: trained" in table_under(text, "Table 1") and "2016-test: 10 questions" in text
+    assert "start: trained" in table_under(text, "# Table 1") and "2016-test: 10 questions" in text
     assert text.count("KeLP") == 1                            # 2016 had other systems
 
 
@@ -111,9 +111,9 @@ def test_figures_are_drawn_and_stand_in_the_page(written, text):
         picture = imread(written / name)[..., :3]
         colourful = (np.ptp(picture, axis=2) > 0.3).mean()
         assert picture.shape[0] > 400 and 0.0005 < colourful < 0.5
-    eight = table_under(text, "Figure 8")
+    eight = table_under(text, "# Figure 8")
     assert eight["head"][1:] == ["0%", "50%", "100%"]
-    start = table_under(text, "Tables 3 and 4")["start: trained"]
+    start = table_under(text, "# Tables 3 and 4")["start: trained"]
     assert [eight[f"{metric}, dev"][0] for metric in ("r", "captions")] == start[:2]
     for claim in (*page.PAPER.values(), page.TABLE_5, page.FIGURE_8):
         assert f"\n\n{claim}\n" in text
@@ -136,7 +136,7 @@ def test_without_data_and_pairs_it_says_so(runs, tmp_path, monkeypatch):
     found = {(one.task, one.name): one for one in measured(run, tmp_path, tasks)}
     text = page.page([(run, found)], tasks, tmp_path)
     assert text.count("start: not measured. ") == len(tasks) and "gone: cannot be read" in text
-    assert table_under(text, "The runs")["start"][-2:] == ["–"] * 2
+    assert table_under(text, "# The runs")["start"][-2:] == ["–"] * 2
     assert not [*tmp_path.iterdir()]                          # no figure of nothing
 
 

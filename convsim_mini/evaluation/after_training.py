@@ -1,6 +1,9 @@
 """What a training ends with: the run before and after it, measured, and what to try next."""
 
+import numpy as np
+
 from ..common.cli import python_m
+from ..core.model import embed
 from ..training.run import describe, load_run
 from . import response, sts
 from .baselines import bag_cosines
@@ -20,14 +23,15 @@ def untrained(config, corpus, tests, model=None):
 
     model: the one with its first values, if it is at hand
     """
-    replies, similarity = tests
     name = "the same, untrained"
     if model is None:
         name, model = response.before_training(config, corpus)
+    replies, pairs = tests
     ranks = response.model_ranks(model, corpus.test, *replies.data[1:])
-    angles = sts.similarity(model, corpus.vocabulary, similarity.data)
+    vectors = embed(model, corpus.vocabulary.encode(sts.texts_of(pairs.data)))    # (2n, e)
+    similarity = sts.angular_similarity(*np.split(vectors, 2))
     return (replies._replace(baselines={name: ranks}),
-            similarity._replace(baselines={name: angles}))
+            pairs._replace(baselines={name: similarity}))
 
 
 def summary(folder, corpus, before=None):
@@ -39,19 +43,17 @@ def summary(folder, corpus, before=None):
         config = describe(folder).config
         before = untrained(config, corpus, measured_on(config, corpus))
     run = load_run(folder)
-    (test, pairs), shown = (one.data for one in before), []
-    words = (response.of_words(test),
-             bag_cosines(sts.texts_of(pairs), *sts.sides(pairs), run.vocabulary))
-    for one, of_words in zip(before, words):
-        shown.append(show(one._replace(scores=one.module.scores(run, one.data),
-                                       baselines=one.baselines | of_words)))
+    replies, pairs = (one._replace(scores=one.module.scores(run, one.data)) for one in before)
+    ranks = response.of_words(replies.data)
+    cosines = bag_cosines(sts.texts_of(pairs.data), *sts.sides(pairs.data), run.vocabulary)
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     command = "  " + python_m("convsim_mini")
     no_better = "" if run.step else " Training did not improve it: too few pairs or steps."
     if no_better and not run.config.init:
         no_better += " Start from another run: --init RUN."
     return "\n\n".join([
-        *shown,
+        show(replies._replace(baselines=replies.baselines | ranks)),
+        show(pairs._replace(baselines=pairs.baselines | cosines)),
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
         f"{run.config.steps:,}, the best on dev.{no_better}\nLook at {folder}/curves.png. "
         "Try next:\n"

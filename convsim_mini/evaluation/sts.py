@@ -18,7 +18,6 @@ import scipy.stats
 
 from ..common.cli import UserError
 from ..common.figures import new_figure, save_figure
-from ..core.model import embed
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..inference.projection import with_matrix
 from ..training.run import Run
@@ -116,19 +115,17 @@ def _set(folder, name, count):
 
 
 def scores(encode, sts):
-    """The similarity of each pair, plain and under a Run's tuned matrix: row name → (n,).
+    """The similarity of each pair, plain and under a Run's tuned matrix: row → (n,).
 
     Each is read in two ways: as the paper does, −arccos, and as the cosine itself (ours). Pearson's
     r sees the difference, because −arccos spreads out cosines near 1.
     """
-    if not isinstance(encode, Run):
-        u, v = (unit_vectors(encode, side) for side in (sts.sentences1, sts.sentences2))
-        angle = angular_similarity(u, v)
-        return {"trained": angle, "trained, as cosine": np.cos(angle)}
-    rows = {"trained": similarity(encode.model, encode.vocabulary, sts)}
-    if encode.tuned is not None:
+    encoders = {"trained": encode}
+    if isinstance(encode, Run) and encode.tuned is not None:
         tuned = with_matrix(encode.model, encode.tuned)
-        rows["trained, tuned"] = similarity(tuned, encode.vocabulary, sts)
+        encoders["trained, tuned"] = encode._replace(model=tuned)
+    rows = {row: angular_similarity(*np.split(unit_vectors(one, texts_of(sts)), 2))
+            for row, one in encoders.items()}
     return rows | {f"{row}, as cosine": np.cos(angle) for row, angle in rows.items()}
 
 
@@ -195,12 +192,6 @@ def cosines(encode, sts):
     """The cosine of each pair: (n,); encode: a list of n texts → unit vectors (n, e)."""
     u, v = (encode(side).astype(np.float64) for side in (sts.sentences1, sts.sentences2))
     return (u * v).sum(axis=1)
-
-
-def similarity(model, vocabulary, sts):
-    """angular_similarity of each pair under a Model: (n,)."""
-    sides = sts.sentences1, sts.sentences2
-    return angular_similarity(*(embed(model, vocabulary.encode(side)) for side in sides))
 
 
 def texts_of(sts):

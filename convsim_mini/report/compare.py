@@ -15,10 +15,9 @@ from ..training.run import PLACES, load_run
 from ..training.settings import flat
 
 ROWS = {"response": "trained", "sts": "trained, as cosine", "cqa": "trained"}    # of each task
-NOTE = """P@1 is per cent, on the run's own test pairs. Runs on other pairs have other inputs and no
-difference. STS is Pearson's r × 100 of the cosine, MAP is × 100. Brackets hold 95% intervals, and
-those of differences are paired. Below the runs stands the mean ± standard deviation of those that
-differ only in the seed."""
+NOTE = """P@1 is per cent, on the run's own test pairs: runs on other pairs have no difference. r is
+that of the cosine, × 100 as MAP. Brackets hold 95% intervals, and those of differences are paired.
+Below the runs stands the mean ± standard deviation of those that differ only in the seed."""
 
 
 def side_by_side(results, table):
@@ -28,35 +27,34 @@ def side_by_side(results, table):
     rows to a text. A data set that a run lacks has no column.
     """
     runs, of_runs = zip(*results)
-    names, figures, leads = [run.name for run in runs], {}, {}
+    names, figures, gaps = [run.name for run in runs], {}, {}
     for task, name in of_runs[0]:
         if (task in ROWS and name and to_choose_by(task, name)
                 and all((task, name) in found for found in of_runs)):
-            first, *others = ones = [found[task, name] for found in of_runs]
+            ones = [found[task, name] for found in of_runs]
             tables = [one.module.figures(one.data, one.scores[ROWS[task]]) for one in ones]
             metric, *_ = tables[0]
             figures[f"{metric}, {task} {name}"] = [of_run[metric] for of_run in tables]
-            leads[f"{metric}, {task} {name}"] = [over(first, one) for one in others]
+            gaps[f"{metric}, {task} {name}"] = [over(ones[0], one) for one in ones[1:]]
     rows = [[name, *map(cell, of_run)] for name, *of_run in zip(names, *figures.values())]
     for group in alike(runs):
         if len(group) > 1:
             values = [[of_runs[k][0] for k in group] for of_runs in figures.values()]
             rows.append(["mean of " + ", ".join(names[k] for k in group),
                          *(f"{np.mean(x):.1f} ± {np.std(x, ddof=1):.1f}" for x in values)])
-    gaps = [[f"{name} − {names[0]}", *(cell(lead, "+.1f") for lead in of_run)]
-            for name, *of_run in zip(names[1:], *leads.values())]
+    gaps = [[f"{name} − {names[0]}", *(cell(gap, "+.1f") for gap in of_run)]
+            for name, *of_run in zip(names[1:], *gaps.values())]
     return [NOTE, table(["run", *figures], rows), table(["difference", *figures], gaps),
             "Settings that differ:", table(["setting", *names], differing(runs))]
 
 
 def over(first, one):
-    """By how much a Measured is higher than the first run's: value, low, high; nan on others."""
+    """By how much a Measured is above the first run's: value, low, high; nan on other inputs."""
     if one.task == "response":
         texts = [data.corpus.test.keys[data.pairs] for data in (first.data, one.data)]
         if not np.array_equal(*texts):                        # their hashes: (n, 2)
             return np.nan, np.nan, np.nan
-    row = ROWS[one.task]
-    return one.module.lead(one.data, one.scores[row], first.scores[row])
+    return one.module.lead(one.data, *(of_run.scores[ROWS[one.task]] for of_run in (one, first)))
 
 
 def alike(runs):

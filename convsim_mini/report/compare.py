@@ -4,6 +4,7 @@
 """
 
 import dataclasses
+from collections import defaultdict
 
 import numpy as np
 
@@ -59,12 +60,11 @@ def over(first, one):
 
 def alike(runs):
     """The places in `runs` of those on the same pairs that agree in all settings but the seed."""
-    groups = {}
+    groups = defaultdict(list)
     for k, run in enumerate(runs):
         settings = {name: value for name, value in flat(dataclasses.asdict(run.config)).items()
                     if name not in PLACES | {"seed"}}
-        same = run.corpus, run.config.init, run.config.nli, str(settings)
-        groups.setdefault(same, []).append(k)
+        groups[run.corpus, run.config.init, run.config.nli, str(settings)].append(k)
     return [*groups.values()]
 
 

@@ -18,8 +18,8 @@ def measured_on(config, corpus):
             Measured("sts", split, sts.read(files.get(split, sts.OWN))))
 
 
-def untrained(config, corpus, tests, model=None):
-    """`tests`, from `measured_on`, with the model before training as their baseline.
+def with_baselines(config, corpus, tests, model=None):
+    """`tests`, from `measured_on`, with the model before training and words as their baselines.
 
     model: the one with its first values, if it is at hand
     """
@@ -28,32 +28,30 @@ def untrained(config, corpus, tests, model=None):
         name, model = response.before_training(config, corpus)
     replies, pairs = tests
     ranks = response.model_ranks(model, corpus.test, *replies.data[1:])
-    vectors = embed(model, corpus.vocabulary.encode(sts.texts_of(pairs.data)))    # (2n, e)
+    texts, sides = sts.texts_of(pairs.data), sts.sides(pairs.data)
+    vectors = embed(model, corpus.vocabulary.encode(texts))               # (2n, e)
     similarity = sts.angular_similarity(*np.split(vectors, 2))
-    return (replies._replace(baselines={name: ranks}),
-            pairs._replace(baselines={name: similarity}))
+    words = bag_cosines(texts, *sides, corpus.vocabulary)
+    return (replies._replace(baselines={name: ranks, **response.of_words(replies.data)}),
+            pairs._replace(baselines={name: similarity, **words}))
 
 
 def summary(folder, corpus, before=None):
     """What the run has learned, measured on the saved weights: test P@N, STS, what to try next.
 
-    before: from `untrained`; None: build that model, and free it before the run's
+    before: from `with_baselines`; None: build that model, and free it before the run's
     """
     if not before:
         config = describe(folder).config
-        before = untrained(config, corpus, measured_on(config, corpus))
+        before = with_baselines(config, corpus, measured_on(config, corpus))
     run = load_run(folder)
-    replies, pairs = (one._replace(scores=one.module.scores(run, one.data)) for one in before)
-    ranks = response.of_words(replies.data)
-    cosines = bag_cosines(sts.texts_of(pairs.data), *sts.sides(pairs.data), run.vocabulary)
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     command = "  " + python_m("convsim_mini")
     no_better = "" if run.step else " Training did not improve it: too few pairs or steps."
     if no_better and not run.config.init:
         no_better += " Start from another run: --init RUN."
     return "\n\n".join([
-        show(replies._replace(baselines=replies.baselines | ranks)),
-        show(pairs._replace(baselines=pairs.baselines | cosines)),
+        *(show(one._replace(scores=one.module.scores(run, one.data))) for one in before),
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
         f"{run.config.steps:,}, the best on dev.{no_better}\nLook at {folder}/curves.png. "
         "Try next:\n"

@@ -18,9 +18,9 @@ from ..training.run import LOG, read_log
 from ..training.tasks import pairs_before
 from .compare import side_by_side
 
-INTRODUCTION = """The paper is Yang et al. 2018. It trained on 600 million pairs. A table holds the
-rows of every run on one data set, with the baselines, and below them what others published. P@N is
-measured on each run's own corpus. Brackets hold 95% intervals. A dash: there is no such figure."""
+INTRODUCTION = """A table holds what every run reaches on one data set, the baselines, and what
+others published; the paper is Yang et al. 2018. P@N is measured on each run's own corpus. Brackets
+hold 95% intervals. A dash: there is no such figure."""
 TRAINED_ON = {"conversation": "conversations", "multitask": "conversations + SNLI", "nli": "SNLI",
               "entailment": "conversations + entailments"}
 PAPER = {    # task → the paper's table, and what it says of it
@@ -33,10 +33,9 @@ on the same pairs, "Side by side" has the difference with its interval.""",
 `python -m convsim_mini.tune RUN --data DIR` makes the tuned rows of a run. The paper: NLI helps
 captions most (§5), by 7.0 on dev. Tuning helps news most (§5), by 8.9 on dev after conversations
 alone.""", "nli": "### Table 2", "cqa": "### Table 6"}
-TABLE_5 = """All pairs are ranked twice: by the run's score and by people's. A good pair has almost
-the same rank in both. We show the best one among the pairs that people gave 4 or more, and the best
-one among the pairs that they gave 1 or less. A bad pair has very different ranks. We show the one
-that the run ranks most too high, and the one that it ranks most too low."""
+TABLE_5 = """All pairs are ranked by the run's score and by people's. The good pairs have the
+nearest two ranks: one among those that people gave 4 or more, one among those with 1 or less. The
+bad pairs are those that the run ranks most too high and most too low."""
 FIGURE_8 = "The paper: a tenth of the NLI data already gives most of the gain (§5.1)."
 
 

@@ -119,10 +119,10 @@ def lead(test, one, other):
 
 
 def note(name, test, scores):
-    """How to search for replies so."""
+    """How much words in common should weigh in a search for replies."""
     *_, row = scores
     weight = float(row.split()[2])
-    return f"To search for replies give `encode` --words {weight:g}, which is best on dev."
+    return f"To search for replies, give `encode` --words {weight:g}: that weight is best on dev."
 
 
 def drawn(split, queries=QUERIES):

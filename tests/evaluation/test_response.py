@@ -144,7 +144,7 @@ def test_who_is_ahead_is_decided_by_the_paired_interval_of_right_answers(one, ot
 def test_the_weight_of_words_in_a_search_is_told():
     for weight in ("0.3", "0"):
         rows = {"trained": None, f"trained + {float(weight)} TF-IDF": None}
-        assert f"--words {weight}," in response.note("test", None, rows)
+        assert f"--words {weight}: " in response.note("test", None, rows)
 
 
 def test_another_model_is_scored_by_the_same_functions(run, test_set):

@@ -44,7 +44,7 @@ SHOWN = """some, 4 texts
 pieces               1.8         –
 letters              2.5         –
 
-pieces is not told apart from the best baseline, letters: mean -0.8 [-1.5, +0.0], paired.
+pieces cannot be told apart from the best baseline, letters: mean -0.8 [-1.5, +0.0], paired.
 
 A toy.
 
@@ -96,7 +96,7 @@ def test_better_is_only_said_where_the_paired_interval_leaves_out_0():
     mixed = (right[:5] + wrong[:5]) * 15
     nearly = right[:-5] + wrong[-5:]                          # many a resample lacks the last one
     for trained, said in ((right, "is ahead of the best baseline, mixed: MAP +"),
-                          (mixed, "is not told apart from the best baseline, mixed: MAP +0.0 [+0."),
+                          (mixed, "cannot be told apart from the best baseline, mixed: MAP +0.0"),
                           (wrong, "is behind the best baseline, mixed: MAP -")):
         one = Measured("cqa", "x", questions, {"it": trained}, {"wrong": wrong, "mixed": mixed})
         assert f"\n\nit {said}" in show(one) and "own set" not in show(one)

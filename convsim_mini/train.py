@@ -28,7 +28,7 @@ from .data.prepare import open_corpus
 from .data.snli import encode_entailments, encode_snli, find_snli, read_snli
 from .data.tables_and_logs import FIELDS
 from .evaluation import response
-from .evaluation.after_training import measured_on, summary, untrained
+from .evaluation.after_training import measured_on, summary, with_baselines
 from .evaluation.nli import classify
 from .fast.devices import device_module
 from .fast.loops import numba_module
@@ -62,7 +62,7 @@ def train(config, workers=ALONE):
         run = Run(folder / TRAINING, config, corpus.vocabulary, None, corpus=corpus.checksum,
                   nli=job.tasks.nli_checksum)
         save_run(run)    # so that it can be resumed from now on
-        before = None if config.init else untrained(config, corpus, job.tests, model)
+        before = None if config.init else with_baselines(config, corpus, job.tests, model)
         return *run_to_the_end(run._replace(model=model), job), before
 
 

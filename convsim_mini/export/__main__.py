@@ -19,7 +19,7 @@ from ..common.files import new_folder, write_text
 from ..core.model import ENCODERS
 from ..evaluation import sts
 from ..evaluation.command import parser_of
-from ..evaluation.metrics import r_with_interval
+from ..evaluation.results import cell
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import load_run
 from ..training.tasks import pairs_before
@@ -88,7 +88,7 @@ def main(argv=None):
     encoder = encoder_of(run, options.tuned)
     with new_folder(options.out, "choose another folder with --out") as folder:
         write_model(folder, encoder)
-        of_run, of_folder = (r_with_interval(sts.cosines(one.encode, pairs), pairs.labels)
+        of_run, of_folder = (cell(sts.figures(pairs, sts.cosines(one.encode, pairs))["r"])
                              for one in (encoder, open_exported(folder)))
         write_text(folder / "README.md", card(run, encoder, options.out, of_folder))
     print(f"STS own set, r × 100: the run {of_run}, the folder {of_folder}")

@@ -11,7 +11,7 @@ import convsim_mini
 from convsim_mini import train
 from convsim_mini.export import __main__ as export
 from convsim_mini.evaluation import sts
-from convsim_mini.evaluation.metrics import r_with_interval
+from convsim_mini.evaluation.results import cell
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_run, save_run, save_tuned
 from convsim_mini.training.tasks import pairs_before
@@ -95,7 +95,7 @@ def test_what_is_printed_and_what_the_card_says(trained, exported):
     folder, done = exported
     run, card = load_run(trained[0]), (folder / "README.md").read_text()
     own = sts.read(sts.OWN)
-    of_run, of_folder = (r_with_interval(sts.cosines(one(trained[0]).encode, own), own.labels)
+    of_run, of_folder = (cell(sts.figures(own, sts.cosines(one(trained[0]).encode, own))["r"])
                          for one in (convsim_mini.load, in_16_bits))
     assert f"100: the run {of_run}, the folder {of_folder}\n" in done.stdout
     assert f"interval: {of_folder}. The own set" in card and export.SMALLER not in done.stdout

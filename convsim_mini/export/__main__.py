@@ -22,7 +22,6 @@ from ..evaluation.command import parser_of
 from ..evaluation.results import cell
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import load_run
-from ..training.tasks import pairs_before
 
 PACKAGE = Path(__file__).parents[1]
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "torch_module.TorchModule"}]
@@ -62,9 +61,9 @@ def training_data(run):
     files = [] if config.task == "nli" else pairs
     if config.second_task:
         files.append("SNLI")
-    before = f" It went on from the run {Path(config.init).name}." if config.init else ""
-    return (f"{', '.join(files)}. Training drew {pairs_before(config, run.step):,} pairs in all, "
-            f"repeats counted.{before}")
+    before = f" It started from the run {Path(config.init).name}." if config.init else ""
+    return (f"{', '.join(files)}. Training took {run.step:,} steps, with "
+            f"batches of {config.optim.batch_size:,} pairs.{before}")
 
 
 def card(run, encoder, folder, measured):

@@ -15,7 +15,6 @@ from ..core.model import ENCODERS
 from ..evaluation import EVALUATIONS, sts
 from ..evaluation.results import cell, show
 from ..training.run import LOG, read_log
-from ..training.tasks import pairs_before
 from .compare import side_by_side
 
 INTRODUCTION = """A table holds what every run reaches on one data set, the baselines, and what
@@ -77,10 +76,10 @@ def runs_table(results):
         rows.append([run.name, Path(config.init or "–").name,
                      ENCODERS[config.model.encoder].short, TRAINED_ON[config.task],
                      ", ".join(files), config.preset, config.seed,
-                     f"{run.step:,}", f"{pairs_before(config, run.step):,}",
+                     f"{run.step:,}", f"{config.optim.batch_size:,}",
                      seconds[-1] if seconds else "–", " and ".join(sorted(machines)) or "–"])
     return markdown(["run", "started from", "encoder", "trained on", "pairs of", "preset", "seed",
-                     "step kept", "pairs seen", "seconds", "machine"], rows)
+                     "step kept", "batch", "seconds", "machine"], rows)
 
 
 def on_dev(result, folder):

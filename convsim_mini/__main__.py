@@ -13,7 +13,7 @@ COMMANDS = {    # python -m convsim_mini.NAME
     **{f"evaluation.{name}": f"… {purpose}" for name, purpose in EVALUATIONS.items()},
     "evaluation.attention": "how far a Transformer's attention reaches",
     "tune": "learn one matrix on top from people's similarity scores",
-    "export": "write a run as a folder for sentence_transformers, or for NumPy alone",
+    "export": "write a run as a folder for sentence_transformers, or for just NumPy",
     "report": "write every table and figure of the paper from your own runs",
     "report.compare": "runs side by side, with paired differences and means over seeds",
 }

@@ -33,7 +33,7 @@ def messages():
             if not sys.stdin.isatty():
                 print(message)
             yield message
-    print()                                                   # or the shell would go on there
+    print()                                                   # or the shell would continue there
 
 
 def talk(index, k):

@@ -121,7 +121,7 @@ class Config:
     "paper-multitask", follow the paper."""
     task: Literal["conversation", "multitask", "nli", "entailment"] = "conversation"
     """What to learn beside conversations: "multitask": natural language inference (paper §2.4);
-    "entailment": picking what a premise entails (ours). "nli": inference alone (ours: control)."""
+    "entailment": picking what a premise entails (ours). "nli": only inference (ours: control)."""
     init: str | None = None
     """Folder of a run to start from (paper §3.1: the multitask model). Its settings hold where no
     option says otherwise. Other pairs (ours): 15 epochs at a tenth of the rates."""
@@ -134,8 +134,8 @@ class Config:
     nli_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Share of the NLI pairs, or of the entailments, to train on (the paper's figure 8)."""
     pairs: list[str] = field(default_factory=list)
-    """Files of pairs or logs: .tsv (input TAB response), .jsonl, .csv, .parquet, also .gz or .zst;
-    null: chitchat-dataset."""
+    """Files of pairs or logs, also .gz or .zst; data_scripts/README.md says which kinds. null:
+    chitchat-dataset."""
     columns: list[str] = field(default_factory=list)
     """A table's columns of input and response, where its header does not tell."""
     encoding: str = "utf-8"

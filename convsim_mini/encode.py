@@ -6,7 +6,7 @@
     python -m convsim_mini.encode RUN --index DIR "How old are you?"
     python -m convsim_mini.encode RUN --out vectors.npy < sentences.txt
 
-FILE: lines of text, or a table (.csv, .tsv, .jsonl, .parquet) with named columns
+FILE: lines of text, or a table with named columns (data_scripts/README.md says which files)
 """
 
 import json

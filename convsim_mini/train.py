@@ -1,7 +1,7 @@
 """Train a sentence encoder on conversations:  python -m convsim_mini.train
 
-Without arguments: the DAN on chitchat-dataset, one to three minutes on two cores. --resume RUN goes
-on with a run that was stopped. With --task multitask --init RUN --nli DIR a run learns inference,
+Without arguments: the DAN on chitchat-dataset, one to three minutes on two cores. --resume RUN
+continues a run that was stopped. With --task multitask --init RUN --nli DIR a run learns inference,
 too. training/distributed.py says how to start several workers.
 """
 
@@ -28,7 +28,7 @@ from .data.prepare import open_corpus
 from .data.snli import encode_entailments, encode_snli, find_snli, read_snli
 from .data.tables_and_logs import FIELDS
 from .evaluation import response
-from .evaluation.after_training import measured_on, summary, untrained
+from .evaluation.after_training import measured_on, summary, with_baselines
 from .evaluation.nli import classify
 from .fast.devices import device_module
 from .fast.loops import numba_module
@@ -62,7 +62,7 @@ def train(config, workers=ALONE):
         run = Run(folder / TRAINING, config, corpus.vocabulary, None, corpus=corpus.checksum,
                   nli=job.tasks.nli_checksum)
         save_run(run)    # so that it can be resumed from now on
-        before = None if config.init else untrained(config, corpus, job.tests, model)
+        before = None if config.init else with_baselines(config, corpus, job.tests, model)
         return *run_to_the_end(run._replace(model=model), job), before
 
 
@@ -80,7 +80,7 @@ def fit(pairs, run=None, **settings):
                 raise UserError(f"pairs: one is {str(wrong[0])[:60]!r}; expected (message, reply)")
             rows = [dict(zip(FIELDS, pair)) for pair in files]
     if not files:
-        raise UserError("pairs: there are none; expected about 3,500, or 500 with init=RUN")
+        raise UserError("pairs is empty; give about 3,500, or 500 with init=RUN")
     if rows is not None:
         files = [f"{folder}.pairs.jsonl"]
     argv = ["--run", str(folder), "--pairs", *map(str, files)]
@@ -100,7 +100,7 @@ def fit(pairs, run=None, **settings):
 
 
 def resume(folder, workers=ALONE):
-    """Go on with a run from its last checkpoint; → as `train`.
+    """Continue a run from its last checkpoint; → as `train`.
 
     On the CPU and with as many workers as before, the final weights have the bits of a run that was
     never stopped. A finished run is left as it is. Raises UserError where its files, its pairs or
@@ -197,7 +197,7 @@ def prepare(config, vocabulary=None, workers=ALONE):
     config = with_steps(fitting_batches(config, tasks, workers.size), tasks)
     slower = config.model.encoder == "dan" and config.device == "cpu" and config.steps >= 300
     if slower and not workers.rank and not numba_module():
-        print(f"Faster: {python_m('pip install numba')}; a step then takes 0.86 of the time\n")
+        print(f"Faster: {python_m('pip install numba')}; steps then take 14% less time\n")
     tests = measured_on(config, corpus)                       # now, or a mistake would tell late
     return config, Job(corpus, tasks, measuring_dev(config, corpus, tasks), tests, workers)
 

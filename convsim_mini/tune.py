@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from .common.cli import errors_in_one_line
 from .evaluation import sts
 from .evaluation.command import parser_of
-from .evaluation.metrics import pearson, williams_test
+from .evaluation.results import Measured, show
 from .core.model import embed
 from .core.layers import l2_normalize_backward, l2_normalize_forward
 from .training.run import load_run, save_tuned
@@ -106,12 +106,10 @@ def main(argv=None):
               for side in (train.sentences1, train.sentences2))
     run = save_tuned(run, fit(u1, u2, train.labels[kept], STRENGTH, ITERATIONS))
     after = sts.scores(run, dev)
-    rows = [after[row] for row in ("trained, as cosine", "trained, tuned, as cosine")]
-    plain, tuned = (100 * pearson(row, dev.labels) for row in rows)
-    t, p = williams_test(rows[1], rows[0], dev.labels)
-    print(f"{kept.sum():,} pairs of STS train were learned.\n"
-          f"dev, cosine: r = {plain:.1f} out of the box, {tuned:.1f} tuned "
-          f"(Williams' t = {t:.2f}, p = {p:.2g})\n\n"
+    plain, tuned = ({row: after[row]} for row in after if row in (
+        "trained, as cosine", "trained, tuned, as cosine"))
+    print(f"{kept.sum():,} pairs of STS train were learned.\n\n"
+          f"{show(Measured('sts', 'dev', dev, tuned, plain))}\n\n"
           f"The matrix is in {run.path}: evaluation.sts shows both from now on; encode takes it "
           "with --tuned")
 

@@ -25,7 +25,7 @@ def save_arrays(path, arrays, about):
 
 
 def load_arrays(path, about_alone=False):
-    """Read (arrays, about) of `save_arrays`; or `about` alone, unchecked. Raises UserError."""
+    """Read (arrays, about) of `save_arrays`; or only `about`, unchecked. Raises UserError."""
     with (user_errors(f"{path}: is missing, damaged or cannot be read", OLDER, UNREADABLE),
           safe_open(path, "np", backend="pread") as file):    # mapped, it takes memory twice
         crc, _, text = file.metadata()["convsim_mini"].partition(" ")

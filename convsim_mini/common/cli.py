@@ -23,7 +23,7 @@ REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
 # What can steer a terminal: control characters but tab and line end; what turns text's direction,
 # which Unicode calls Bidi_Control.
 STEERING = re.compile("[\0-\b\v-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-# a bar that vanishes at its end; where standard error is no terminal and no notebook, there is none
+# a bar that vanishes at its end; only in a terminal and in a notebook
 progress = partial(tqdm, leave=False, disable=False if "ipykernel" in sys.modules else None)
 
 
@@ -149,7 +149,7 @@ class _Shown:
     """Standard output or error, where texts of strangers may hold STEERING.
 
     It shows "\ufffd" for that and "?" for a letter that the output lacks. Errors and bars that a
-    terminal cannot show any more, because it was closed, are lost: the command goes on.
+    terminal cannot show any more, because it was closed, are lost: the command continues.
     """
 
     def __init__(self, stream):

@@ -99,7 +99,7 @@ def _lines(text):
 
 
 def text_lines(path, progress=None, file=None, encoding="utf-8"):
-    """Yield the same lines as str, without a mark. Raises UserError where one is no such text.
+    """Yield the same lines as str, without a mark. Raises UserError where one is not such text.
 
     encoding: of a file without a mark; one that has ASCII's bytes for ASCII, as all but UTF-16 …
     """
@@ -186,7 +186,7 @@ def replace_file(path, write):
     advice = "make room there or choose another folder"
     with user_errors(f"{path}: cannot be written", advice, (OSError, SafetensorError)):
         if path.exists() and not path.is_file():
-            raise UserError(f"{path}: is no file that could be replaced; choose another name")
+            raise UserError(f"{path}: is not a file that could be replaced; choose another name")
         with workplace(path.parent) as folder:
             temporary = folder / path.name
             temporary.touch()

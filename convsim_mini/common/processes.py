@@ -24,7 +24,7 @@ def local_processes(workers, advice, method=None):
     """
     context = multiprocessing.get_context(method)
     executor = ProcessPoolExecutor(min(workers, MOST), context, _end_with_parent)
-    main = sys.modules["__main__"]    # which a process that is no fork would run, as a lesson
+    main = sys.modules["__main__"]    # which a process that is not a fork would run, as a lesson
     sys.modules["__main__"] = ModuleType("__main__")
     try:
         yield executor

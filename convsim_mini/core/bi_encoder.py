@@ -19,24 +19,31 @@ class BiEncoder:
         """Length of an embedding."""
         return self.model.config.layers[-1]
 
-    def encode(self, sentences, as_responses=False, shown=iter):
+    def encode(self, sentences, *, as_responses=False):
         """Embeddings of sentences; the dot product of two embeddings is their cosine.
 
         sentences: any iterable of n str, or one str → float32 (n, dimension), or (dimension,). ""
         counts as one unknown word. as_responses: after the response network; training ranks
-        responses by encode(inputs) @ encode(responses, as_responses=True).T. shown: may wrap the
-        loop over blocks in a progress bar. Raises TypeError for other sentences.
+        responses by encode(inputs) @ encode(responses, as_responses=True).T. Raises TypeError for
+        other sentences.
         """
         if isinstance(sentences, str):
             return self.encode([sentences], as_responses=as_responses)[0]
+        return self.embed(self.packed(sentences), as_responses)
+
+    def packed(self, sentences):
+        """The Packed of an iterable of str. Raises TypeError."""
         texts = list(sentences)
         for number, text in enumerate(texts):
             if not isinstance(text, str):
                 raise TypeError(f"sentence {number} is {text!r}, expected a str")
-        return self.embed(self.vocabulary.encode(texts), as_responses, shown)
+        return self.vocabulary.encode(texts)
 
     def embed(self, packed, as_responses=False, shown=iter):
-        """The unit vectors of a Packed of n sentences: float32 (n, dimension); else as `encode`."""
+        """The unit vectors of a Packed of n sentences: float32 (n, dimension).
+
+        shown: wraps the loop over blocks of sentences, as a progress bar does
+        """
         vectors = np.empty((len(packed.lengths), self.dimension), np.float32)
         for first in shown(range(0, len(vectors), AT_ONCE)):
             u = embed(self.model, packed.part(first, min(first + AT_ONCE, len(vectors))))

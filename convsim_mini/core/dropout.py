@@ -32,7 +32,7 @@ def dropout_of(rate, key):
 def dropout_forward(x, dropout, begins=None):
     """Set a share of x to zero and scale the rest so that the expected value stays. Any shape.
 
-    The random bits follow from the key and a number's place alone (SplitMix64 of a counter); NumPy
+    The random bits follow only from the key and a number's place (SplitMix64 of a counter); NumPy
     and a GPU give the same. One 64-bit word decides eight numbers, so the share comes in steps of
     1/256.
     dropout: Dropout; with rate 0 nothing is left out; begins: uint64 (k,), on the host, the

@@ -39,7 +39,7 @@ class Encoder(NamedTuple):
     forward: Callable        # (Model, Packed on the host, key) → unit vectors (B, e), cache
     backward: Callable       # (du (B, e), cache) → gradients by parameter name
     # The rest is for part two and for commands.
-    shapes: Callable = lambda config: {}            # name → shape of parameters that it alone has
+    shapes: Callable = lambda config: {}            # name → shape of parameters that only it has
     has_bigrams: Callable = lambda config: False    # whether its table holds rows for bigrams
     table_divisor: Callable = lambda width: 1.0     # of the table's first values
     longest: Callable = lambda config: None         # words after which it cuts a sentence

@@ -81,7 +81,7 @@ def cross_entropy_backward(dloss, cache):
 
 
 def classes(model, u1, u2, batch, weight, others):
-    """The task of NLI (§2.4): as `replies`, but the loss of a pair depends on that pair alone."""
+    """The task of NLI (§2.4): as `replies`, but the loss of a pair depends only on that pair."""
     labels = to_device(batch.labels, array_module(u1))
     logits, classifier_cache = classifier_forward(model.params, u1, u2)             # (B, 3)
     loss, loss_cache = cross_entropy_forward(logits, labels)

@@ -29,7 +29,7 @@ class Adaptive:
 
     Dense parameters are all but tables. Adagrad divides by the root of the sum of all squared
     gradients so far. So a rare word's tenth update is as large as a frequent word's tenth. One sum
-    a row, of the row's mean squares, is (R,) in the place of (R, d).
+    per row, of the row's mean squares, is (R,) instead of (R, d).
     """
 
     BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8

@@ -202,7 +202,7 @@ class Vocabulary:
     def split(self, word):
         """The ids of a word's pieces, from its start on always the longest that fits: a tuple.
 
-        This is how WordPiece splits (Wu et al. 2016): it needs the pieces alone, not their merges.
+        This is how WordPiece splits (Wu et al. 2016): it needs only the pieces, not their merges.
         """
         if i := self.ids.get(word):
             return (i,)

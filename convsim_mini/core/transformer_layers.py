@@ -87,7 +87,7 @@ def add_norm_backward(dy, cache):
 
 @twinned
 def position_wise_forward(x, weight0, bias0, weight1, bias1, dropout=NO_DROPOUT):
-    """y = dropout(relu(x W₀ + b₀)) W₁ + b₁, for each position alone: x: (N, d) → (N, d), cache."""
+    """y = dropout(relu(x W₀ + b₀)) W₁ + b₁, each position by itself: x: (N, d) → (N, d), cache."""
     h, cache0 = linear_forward(x, weight0, bias0)                         # (N, hidden)
     h, relu_cache = relu_forward(h)
     h, dropout_cache = dropout_forward(h, dropout)

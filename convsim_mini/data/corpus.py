@@ -34,7 +34,7 @@ def some_pairs(split, which):
 
 
 def split_of(input_key, tenths=None):
-    """The split of a pair, from the hash of its input alone: 10% test, 3.6% dev, the rest train.
+    """The split of a pair, from the hash of its input: 10% test, 3.6% dev, the rest train.
 
     So all replies to one input are in one split, the same in every corpus. Of few pairs `tenths`
     are for test and as many for dev; another corpus may then train on an input for test.

@@ -46,7 +46,7 @@ def find(sets, data):
 
 
 def lines_of(path, name, encoding="UTF-8"):
-    """The lines of a text file, split at \\n alone. name: the data set's. Raises UserError."""
+    """The lines of a text file, split only at \\n. name: the data set's. Raises UserError."""
     with user_errors(f"{path}: cannot be read as {encoding} text", f"expected a file of {name}",
                      (OSError, UnicodeDecodeError)):
         return Path(path).read_bytes().decode(encoding).removesuffix("\n").split("\n")

@@ -1,4 +1,4 @@
-"""Tables of pairs and logs of conversations: .tsv, .csv, .jsonl and .parquet files → pairs.
+"""Files of pairs, tables and logs of conversations → pairs.
 
 `KINDS` says how each kind of file is read: as rows, which are dicts, column → value. `layout_of`
 says by the names of the columns what the rows hold: the input and response of a pair, a message
@@ -24,9 +24,6 @@ PAIRS = (FIELDS, ("question", "answer"), ("query", "answer"), ("prompt", "respon
          ("message", "reply"))
 IN_LOGS = ("text", "thread", "speaker", "id", "reply_to")
 IN_CHATS = {"role": "speaker", "content": "text", "from": "speaker", "value": "text"}    # ChatML …
-EXPECTED = ("pairs, one a line, in a .tsv (input TAB response) or .jsonl (fields input, response) "
-            "file; or a .csv, .tsv, .jsonl, .parquet with named columns; plain, .gz or .zst; chat "
-            "exports: data_scripts/README.md")
 NAME_ONE = "name the one to search in (with --replies, that of the answers): --column NAME"
 NAME_TWO = "name two of them: --columns INPUT RESPONSE"
 OF_LOGS = "the columns of a log must be called thread, text and, if known, speaker; or id, reply_to"
@@ -154,7 +151,7 @@ def read_table(path, progress=None, reading=Reading()):
 def _is_header(header, rows):
     """Whether the first line of a file with tabs names columns.
 
-    It does with known names, or with words alone above a column of ids: single words or numbers.
+    It does with known names, or with only words above a column of ids: single words or numbers.
     """
     words = len(rows) > 1 and all(cell.strip().isidentifier() for cell in header)
     columns = zip_longest(*rows, fillvalue="")
@@ -173,8 +170,9 @@ def _cells_of_csv(path, lines):
     try:
         yield from table
     except csv.Error as error:
-        raise UserError(f"{path}: line {table.line_num} is no row of a table ({error}); quote cells"
-                        ' that hold a comma or a line break, and write " in them as ""') from None
+        raise UserError(f"{path}: line {table.line_num} is not a row of a table ({error}); "
+                        'quote cells that hold a comma or a line break, and write " in them as ""'
+                        ) from None
 
 
 def read_jsonl(path, progress=None, reading=Reading()):
@@ -219,6 +217,9 @@ def _read_chitchat(path, progress, reading):
 # suffix → function(path, progress, Reading) that gives the records
 KINDS = {".tsv": read_table, ".csv": read_table, ".jsonl": read_jsonl, ".parquet": _read_parquet,
          ".json": _read_chitchat}
+TABLES = ", ".join(kind for kind in KINDS if kind != ".json")    # JSON: the default corpus only
+EXPECTED = (f"pairs: a table with named columns ({TABLES}; plain, .gz or .zst), or lines of input "
+            "TAB response in a .tsv; chat exports: data_scripts/README.md")
 
 
 def kind_of(path):

@@ -1,24 +1,28 @@
-"""Anything that encodes in, scores out: one plain script a task, all of one shape.
+"""Anything that encodes in, figures out: one plain script per task, all with the same functions.
 
     find(data, run)                    the task's files in the folder `data`: name → source
     read(source)                       one of them, read: a data set
-    scores(encode, dataset)            what is predicted: row name → predictions
-    baselines(run, dataset, vectors)   what the run has to beat: row name → predictions
-    summary(name, dataset, scores, baselines)                  the text to print
+    scores(encode, dataset)            what is predicted: row → predictions
+    baselines(run, dataset, vectors)   what the run has to beat: row → predictions
+    figures(dataset, predictions)      metric → (value, low, high), with the 95% interval or nan;
+                                       the first metric is the one to compare systems by
+    lead(dataset, one, other)          by how much it is higher for one: value, low, high, paired
+    title(name, dataset)               the heading of the table
+    note(name, dataset, scores)        what to know beside the figures, or ""
 
-`encode` is a Run, or a function from a list of n texts to vectors (n, d), of whatever library:
+results.py calls them and makes every table. `encode` is a Run, or a function from a list of n texts
+to vectors (n, d), of whatever library:
 
-    from convsim_mini.evaluation import command, sts
-    command.evaluate("sts", SentenceTransformer("…").encode, sts.find("DIR"))
+    from convsim_mini.evaluation.results import measured, show
+    print(*map(show, measured(SentenceTransformer("…").encode, "DIR", ["sts"])), sep="\\n\\n")
 
 `run` is the Run, or None. Replies and inference need what a Run has beside its vectors. `vectors`
-is a dict, row name → word → vector, or None. A task that uses it has a sixth function,
-`texts_of(dataset)`.
+is a dict, row → word → vector, or None. A task that uses it also has `texts_of(dataset)`.
 
 Read response.py, then sts.py, nli.py, cqa.py, senteval.py (its classifiers are scikit-learn's);
 command.py is what their commands share, after_training.py what a training ends with, and
-mteb_plugin.py is for mteb. A new task is a file of this shape and a name in EVALUATIONS, by which
-`evaluation` and `report` find it.
+mteb_plugin.py is for mteb. A new task is a file with these functions and a name in EVALUATIONS, by
+which `evaluation` and `report` find it.
 """
 
 EVALUATIONS = {

@@ -1,49 +1,57 @@
 """What a training ends with: the run before and after it, measured, and what to try next."""
 
+import numpy as np
+
 from ..common.cli import python_m
+from ..core.model import embed
 from ..training.run import describe, load_run
 from . import response, sts
+from .baselines import bag_cosines
+from .results import Measured, show
 
 
 def measured_on(config, corpus):
-    """What `summary` measures on: the TestSet of a Corpus; an Sts and its name."""
+    """What `summary` measures on: the test split of a Corpus and a set of STS, a Measured each."""
     files = sts.find(config.data)                             # evaluation.sts shows all of them
     split = next((split for split in ("dev", "train") if split in files), "own set")
-    return response.read(corpus), sts.read(files.get(split, sts.OWN)), split
+    return (Measured("response", "test", response.read(corpus)),
+            Measured("sts", split, sts.read(files.get(split, sts.OWN))))
 
 
-def untrained(config, corpus, tests, model=None):
-    """`tests`, and the ranks and similarity there of the model before training: row name → (n,).
+def with_baselines(config, corpus, tests, model=None):
+    """`tests`, from `measured_on`, with the model before training and words as their baselines.
 
-    tests: from `measured_on`; model: the one with its first values, if it is at hand
+    model: the one with its first values, if it is at hand
     """
-    choices, pairs, _ = tests
     name = "the same, untrained"
     if model is None:
         name, model = response.before_training(config, corpus)
-    return (tests, {name: response.model_ranks(model, corpus.test, *choices[1:])},
-            {name: sts.similarity(model, corpus.vocabulary, pairs)})
+    replies, pairs = tests
+    ranks = response.model_ranks(model, corpus.test, *replies.data[1:])
+    texts, sides = sts.texts_of(pairs.data), sts.sides(pairs.data)
+    vectors = embed(model, corpus.vocabulary.encode(texts))               # (2n, e)
+    similarity = sts.angular_similarity(*np.split(vectors, 2))
+    words = bag_cosines(texts, *sides, corpus.vocabulary)
+    return (replies._replace(baselines={name: ranks, **response.of_words(replies.data)}),
+            pairs._replace(baselines={name: similarity, **words}))
 
 
 def summary(folder, corpus, before=None):
     """What the run has learned, measured on the saved weights: test P@N, STS, what to try next.
 
-    before: from `untrained`; None: build that model, and free it before the run's
+    before: from `with_baselines`; None: build that model, and free it before the run's
     """
     if not before:
         config = describe(folder).config
-        before = untrained(config, corpus, measured_on(config, corpus))
-    (choices, pairs, split), ranks, similarity = before
+        before = with_baselines(config, corpus, measured_on(config, corpus))
     run = load_run(folder)
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     command = "  " + python_m("convsim_mini")
-    no_better = "" if run.step else " Training made it no better: too few pairs, or steps."
+    no_better = "" if run.step else " Training did not improve it: too few pairs or steps."
     if no_better and not run.config.init:
         no_better += " Start from another run: --init RUN."
     return "\n\n".join([
-        response.summary("test", choices, response.scores(run, choices),
-                         ranks | response.of_words(choices)),
-        sts.short_summary(split, pairs, run, similarity),
+        *(show(one._replace(scores=one.module.scores(run, one.data))) for one in before),
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
         f"{run.config.steps:,}, the best on dev.{no_better}\nLook at {folder}/curves.png. "
         "Try next:\n"

@@ -6,12 +6,12 @@
 import numpy as np
 
 from ..common.cli import UserError, errors_in_one_line
-from ..common.tables import table
 from ..core.model import ENCODERS
 from ..training.run import load_run
 from . import response
 from .command import parser_of
-from .metrics import mean_interval, with_interval
+from .metrics import difference, without_interval
+from .results import cell, grid
 
 SAMPLE, AT_ONCE = 2_000, 200    # sentences of dev over which distances are averaged
 
@@ -37,14 +37,15 @@ def distances(model, packed):
 
 def summary(reach, uniform):
     """The table of mean distances; of several layers how much further the last one reaches."""
-    rows = [[f"layer {k}", f"{layer.mean():.2f}"] for k, layer in enumerate(reach, start=1)]
-    rows.append(["uniform: the same attention to every piece", f"{uniform.mean():.2f}"])
-    figures = table([f"mean distance in pieces, {len(uniform):,} sentences of dev", "reach"], rows)
-    if len(reach) == 1:
-        return figures
-    gain = mean_interval(reach[-1] - reach[0])
-    return (f"{figures}\n\nThe paper sees nearby words in the first layer and more distant ones "
-            f"higher up. Here the last layer reaches {with_interval(gain, '+.2f')} pieces further.")
+    metric = f"mean distance in pieces, {len(uniform):,} sentences of dev"
+    rows = {f"layer {k}": layer for k, layer in enumerate(reach, start=1)}
+    rows |= {"uniform: the same attention to every piece": uniform}
+    text = grid({row: {metric: without_interval(x.mean())} for row, x in rows.items()}, form=".2f")
+    if len(reach) > 1:
+        gain = cell(difference(np.mean, reach[-1], reach[0]), "+.2f")
+        text += ("\n\nThe paper sees nearby words in the first layer and more distant ones higher "
+                 f"up. Here the last layer reaches {gain} pieces further.")
+    return text
 
 
 @errors_in_one_line()

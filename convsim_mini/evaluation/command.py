@@ -1,17 +1,20 @@
-"""What the evaluations' commands share: options, what encodes, and the order of the functions."""
+"""What the evaluations' commands share: options, and what encodes."""
 
+import sys
+from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
-from ..common.cli import Parser, errors_in_one_line
+from ..common.cli import Parser, UserError, errors_in_one_line
 from ..core.layers import l2_normalize_forward
 from ..core.model import embed
 from ..inference.sentence_encoder import tell_cut
 from ..training.run import Run, load_run
-from .baselines import words_of
-from .word_vectors import read_vectors
+from . import EVALUATIONS
+from .results import measured, show
 
 OPTIONS = {
     "--data": {"type": Path, "help": "folder with stsbenchmark/, snli_1.0/, cqa/ and senteval/, as "
@@ -19,7 +22,11 @@ OPTIONS = {
                "data of the run"},
     "--vectors": {"type": Path, "help": "word vectors to compare with: word2vec or GloVe text, "
                   "perhaps .gz or .zst"},
-    "--device": {"choices": ("cpu", "gpu"), "default": "cpu"}}
+    "--on": {"nargs": "+", "choices": EVALUATIONS, "default": [*EVALUATIONS],
+             "help": "which tasks (default: all; senteval takes minutes a run)"},
+    "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
+    "--json": {"action": "store_true", "help": "print the figures as JSON: task → data set → row → "
+               "metric → [value, low, high]; the rest goes to standard error"}}
 
 
 def parser_of(command, doc, *options, **of_run):
@@ -43,31 +50,25 @@ def unit_vectors(encode, texts):
     return embed(encode.model, packed)
 
 
-def evaluate(name, encode, sources, vectors=None):
-    """Read, score and print data sets of the task in the file NAME.py.
-
-    encode: a Run; or a function from a list of n texts to vectors (n, d), as every library of
-    sentence embeddings has one; or None for the baselines alone
-    sources: what the task's `find` returned; vectors: a file of word vectors. Raises UserError.
-    """
-    task = import_module(f".{name}", __package__)
-    run = encode if isinstance(encode, Run) else None
-    datasets = {source: task.read(path) for source, path in sources.items()}
-    if vectors and hasattr(task, "texts_of"):                 # one pass over what may be large
-        texts = [text for dataset in datasets.values() for text in task.texts_of(dataset)]
-        vectors = {vectors.name: read_vectors(vectors, words_of(texts))}
-    for source, dataset in datasets.items():
-        scores = task.scores(encode, dataset) if encode else {}
-        baselines = task.baselines(run, dataset, vectors)
-        print(task.summary(source, dataset, scores, baselines) + "\n")
-
-
 @errors_in_one_line()
-def main(name, *options, argv=None, **of_run):
-    """The command of one task, `python -m convsim_mini.evaluation.NAME RUN`; of_run: of RUN."""
-    task = import_module(f".{name}", __package__)
-    parser = parser_of(f"evaluation.{name}", task.__doc__, *options, "--device", **of_run)
-    given = parser.parse_intermixed_args(argv)
-    run = load_run(given.run, given.device) if given.run else None
-    sources = task.find(getattr(given, "data", None), run)
-    evaluate(name, run, sources, getattr(given, "vectors", None))
+def main(task, *options, argv=None, **of_run):
+    """The command of one task, `python -m convsim_mini.evaluation.TASK RUN`.
+
+    With the option --on it measures several, and names those that lack their data.
+    options: names from OPTIONS; of_run: further settings of RUN
+    """
+    doc = import_module(f".{task}", __package__).__doc__
+    parser = parser_of(f"evaluation.{task}".removesuffix(".__main__"), doc, *options, "--device",
+                       "--json", **of_run)
+    given, found = vars(parser.parse_intermixed_args(argv)), {}
+    with redirect_stdout(sys.stderr if given["json"] else sys.stdout):
+        run = load_run(given["run"], given["device"]) if given["run"] else None
+        for one in measured(run, given.get("data"), given.get("on", [task]), given.get("vectors")):
+            if one.absent and "on" not in given:
+                raise UserError(one.absent)
+            if one.absent or not given["json"]:
+                print(show(one) + "\n")
+            else:
+                found.setdefault(one.task, {})[one.name] = one.figures() | one.published()
+    if given["json"]:
+        print(msgspec.json.encode(found).decode())            # null for nan

@@ -14,12 +14,11 @@ import msgspec
 import numpy as np
 
 from ..common.cli import UserError, user_errors
-from ..common.tables import table
 from ..data.labelled import DataSet, find as find_files, rows_of
 from ..inference.tfidf import document_frequency, tfidf, vocabulary_of
 from .baselines import dot_products, pair_baselines
 from .command import main, unit_vectors
-from .metrics import map_difference, ranking_scores, top_of_ranking, verdict, with_interval
+from .metrics import average_precision, difference, ranking_scores, top_of_ranking
 
 TASK_3 = DataSet("the English XML of SemEval Task 3", ("*.xml",), ("cqa",))
 SEARCH_ENGINE, TFIDF = "search engine's order", "TF-IDF cosine"
@@ -107,15 +106,26 @@ def baselines(run, questions, vectors=None):
             **pair_baselines(texts_of(questions), *pairs_of(questions), run, vectors)}
 
 
-def summary(name, questions, scores, baselines):
-    """The table of one file, and whether the run is better than what any ranking has to beat."""
-    rows = scores | baselines
-    parts = [score_table(name, questions, rows)]
-    if scores:
-        parts.append(differences(questions, rows))
-    if name == "own set":
-        parts.append(OWN_NOTE)
-    return "\n\n".join(parts)
+def title(name, questions):
+    """The heading."""
+    return f"{name}: {len(questions)} questions, {len(pairs_of(questions)[0])} pairs; × 100"
+
+
+def figures(questions, scores):
+    """MAP, AvgRec and MRR × 100: scores (n,) → metric → (value, low, high)."""
+    measures = (100 * ranking_scores(top_ten(questions, scores))).tolist()
+    return dict(zip(("MAP", "AvgRec", "MRR"), map(tuple, measures)))
+
+
+def lead(questions, one, other):
+    """By how much MAP × 100 is higher by one's scores (n,): value, low, high; see `difference`."""
+    return difference(np.mean, *(100 * average_precision(top_ten(questions, scores))
+                                 for scores in (one, other)))
+
+
+def note(name, questions, scores):
+    """What the own set is good for."""
+    return OWN_NOTE if name == "own set" else ""
 
 
 def pairs_of(questions):
@@ -150,26 +160,6 @@ def top_ten(questions, scores):
     relevant = [[candidate.relevant for candidate in question.candidates] for question in questions]
     ends = np.cumsum([len(of_question) for of_question in relevant])
     return np.stack([*map(top_of_ranking, relevant, np.split(scores, ends[:-1]))])
-
-
-def score_table(name, questions, scores):
-    """The table of MAP, AvgRec and MRR × 100 with 95% intervals; scores: row name → (n,)."""
-    rows = []
-    for row, of_candidates in scores.items():
-        measures = 100 * ranking_scores(top_ten(questions, of_candidates))
-        rows.append([row, *("{:.2f} [{:.1f}, {:.1f}]".format(*figures) for figures in measures)])
-    title = f"{name}: {len(questions)} questions, {len(pairs_of(questions)[0])} pairs"
-    return table([title, "MAP", "AvgRec", "MRR"], rows)
-
-
-def differences(questions, scores):
-    """Is "trained" better than the search engine and TF-IDF? MAP × 100, by a paired bootstrap."""
-    lines = ["MAP of resampled questions, 95% intervals: trained is"]
-    trained = top_ten(questions, scores["trained"])
-    for name in (SEARCH_ENGINE, TFIDF):
-        figures = 100 * np.array(map_difference(trained, top_ten(questions, scores[name])))
-        lines.append(f"  {verdict(*figures[1:]):20}{name} ({with_interval(figures, '+.2f')})")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

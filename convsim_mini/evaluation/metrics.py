@@ -4,9 +4,7 @@ import warnings
 
 import numpy as np
 import scipy.stats
-from scipy.special import stdtr
 
-Z95 = 1.959964    # half the width of a 95% interval, in standard errors
 DEPTH = 10        # candidates that count in a ranking
 
 
@@ -33,47 +31,20 @@ def _quietly(function, *samples):
         return function(*samples)
 
 
-def mean_interval(x):
-    """The mean of x: (n,) and the low and high of its 95% interval, ±1.96 standard errors."""
-    half = Z95 * scipy.stats.sem(x)
-    return float(np.mean(x)), float(np.mean(x) - half), float(np.mean(x) + half)
-
-
 def per_cent(right):
     """The share that is right, in per cent, and Wilson's interval (1927): bool (n,) → 3 floats."""
     test = scipy.stats.binomtest(int(np.sum(right)), len(right))
     return tuple(100 * float(p) for p in (test.statistic, *test.proportion_ci(method="wilson")))
 
 
-def with_interval(figures, form=".1f"):
-    """Three numbers, a value and its interval's low and high, as text: 51.0 [49.2, 52.8]."""
-    value, low, high = (format(figure, form) for figure in figures)
-    return f"{value} [{low}, {high}]"
+def correlation(x, y):
+    """Pearson's r × 100 and its 95% interval: x, y: (n,) → 3 floats; nan where `pearson` is."""
+    return tuple(100 * r for r in (pearson(x, y), *pearson_interval(x, y)))
 
 
-def verdict(low, high):
-    """What the 95% interval of a difference, or of a gain, says of it."""
-    return "better than" if low > 0 else "worse than" if high < 0 else "not told apart from"
-
-
-def r_with_interval(x, y):
-    """Pearson's r × 100 and its 95% interval as text: x, y: (n,)."""
-    return with_interval([100 * r for r in (pearson(x, y), *pearson_interval(x, y))])
-
-
-def williams_test(x, z, y):
-    """Do x and z correlate differently with y? Williams' test (Steiger 1980).
-
-    x, z, y: (n,) → t, positive where x correlates more, and its two-sided p; nan for n < 4.
-    """
-    n, rx, rz, between = len(y), pearson(x, y), pearson(z, y), pearson(x, z)
-    if n < 4:
-        return np.nan, np.nan
-    determinant = 1 - rx ** 2 - rz ** 2 - between ** 2 + 2 * rx * rz * between
-    spread = 2 * (n - 1) / (n - 3) * determinant + ((rx + rz) / 2) ** 2 * (1 - between) ** 3
-    # where x is z on another scale, spread is rounding alone; it must not make their t large
-    t = (rx - rz) * np.sqrt((n - 1) * max(1 + between, 0) / max(spread, 1e-12))
-    return float(t), float(2 * stdtr(n - 3, -abs(t)))
+def without_interval(value):
+    """The figure of a value whose interval is not known: value, nan, nan."""
+    return float(value), np.nan, np.nan
 
 
 def bootstrap_interval(statistic, *samples):
@@ -85,24 +56,25 @@ def bootstrap_interval(statistic, *samples):
     if len(samples[0]) < 4:
         return np.nan, np.nan
     resamples = _quietly(lambda: scipy.stats.bootstrap(
-        samples, statistic, paired=True, vectorized=True, method="percentile", batch=500,
+        samples, statistic, paired=True, vectorized=True, method="percentile", batch=100,
         n_resamples=10_000, rng=np.random.Generator(np.random.Philox(2018))))
     return np.nanquantile(resamples.bootstrap_distribution, (0.025, 0.975), axis=-1)
 
 
-def pearson_difference(x, z, y):
-    """How much more does x correlate with y than z does? By the paired bootstrap.
+def difference(statistic, one, other, *shared):
+    """How much higher is a statistic of one system than of another? By the paired bootstrap.
 
-    x, z, y: (n,) → r(x, y) − r(z, y), low, high; all nan where an r is nan.
+    The systems judged the same n items, so that each resample of the items gives one difference.
+    one, other and shared: (n,) each; statistic(one, *shared, axis) → float
+    → difference, low, high of its 95% interval; nan where a statistic is nan, and for n < 2
     """
-    def of_resamples(x, z, y, axis):
-        r_x, r_z = (scipy.stats.pearsonr(one, y, axis=axis).statistic for one in (x, z))
-        return r_x - r_z
+    def of_resamples(one, other, *shared, axis=-1):
+        return statistic(one, *shared, axis=axis) - statistic(other, *shared, axis=axis)
 
-    difference = pearson(x, y) - pearson(z, y)
-    if np.isnan(difference):
+    value = float(_quietly(of_resamples, one, other, *shared)) if len(one) > 1 else np.nan
+    if np.isnan(value):
         return np.nan, np.nan, np.nan
-    return difference, *map(float, bootstrap_interval(of_resamples, x, z, y))
+    return value, *map(float, bootstrap_interval(of_resamples, one, other, *shared))
 
 
 def top_of_ranking(relevant, scores):
@@ -141,12 +113,3 @@ def average_precision(relevant):
     """Mean precision at the relevant ones' ranks, else 0: bool (q, 10), best first → (q,)."""
     at_each = relevant * np.cumsum(relevant, axis=1) / np.arange(1, DEPTH + 1)      # (q, 10)
     return at_each.sum(axis=1) / np.maximum(np.sum(relevant, axis=1), 1)
-
-
-def map_difference(relevant, other):
-    """How much higher is the MAP of one order than the MAP of another? By the paired bootstrap.
-
-    relevant, other: (q, 10) bool, best first → difference, low, high.
-    """
-    difference = average_precision(relevant) - average_precision(other)   # (q,)
-    return float(difference.mean()), *map(float, bootstrap_interval(np.mean, difference))

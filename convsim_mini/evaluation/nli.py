@@ -6,13 +6,12 @@
 import numpy as np
 
 from ..common.cli import UserError, python_m
-from ..common.tables import table
 from ..core.arrays import array_module, to_host
 from ..core.model import TABLE, embed
 from ..core.nli import LABELS, classifier_forward
 from ..data.snli import encode_snli, find_snli, read_snli as read    # noqa: F401
 from .command import main
-from .metrics import per_cent, with_interval
+from .metrics import difference, per_cent
 
 
 def find(data, run):
@@ -34,18 +33,30 @@ def baselines(run, pairs, vectors=None):
     return {"always the most frequent class": np.full(len(pairs.labels), most)}
 
 
-def summary(name, pairs, scores, baselines):
-    """Accuracy of each row on one file, and the first one's confusion matrix."""
-    predicted = scores | baselines
-    rows = [[row, with_interval(per_cent(classes == pairs.labels))]
-            for row, classes in predicted.items()]
-    first, *_ = predicted.values()
-    counts = np.bincount(3 * pairs.labels + first, minlength=9).reshape(3, 3)
-    matrix = [[f"is {label}", *(f"{n:,}" for n in row)] for label, row in zip(LABELS, counts)]
-    left_out = f"{pairs.dropped:,} without a label or a text left out"
-    return "\n\n".join([
-        table([f"SNLI {name}, {len(pairs.labels):,} pairs ({left_out})", "right, %"], rows),
-        table(["", *(f"taken for {label}" for label in LABELS)], matrix)])
+def title(name, pairs):
+    """The heading, with the number of pairs that were left out."""
+    return (f"SNLI {name}, {len(pairs.labels):,} pairs ({pairs.dropped:,} without a label or a "
+            "text left out); right, %")
+
+
+def figures(pairs, classes):
+    """Accuracy in per cent: predicted classes (n,) → metric → (value, low, high)."""
+    return {"accuracy": per_cent(classes == pairs.labels)}
+
+
+def lead(pairs, one, other):
+    """By how much accuracy is higher by one's classes (n,): value, low, high; see `difference`."""
+    return difference(np.mean, 100.0 * (one == pairs.labels), 100.0 * (other == pairs.labels))
+
+
+def note(name, pairs, scores):
+    """The confusion matrix of the first row, one sentence for each true class."""
+    classes, *_ = scores.values()
+    matrix = np.bincount(3 * pairs.labels + classes, minlength=9).reshape(3, 3)
+    return "\n".join(
+        f"Of {row.sum():,} pairs labelled {label} it classifies "
+        + ", ".join(f"{n:,} as {other}" for other, n in zip(LABELS, row)) + "."
+        for label, row in zip(LABELS, matrix))
 
 
 def classify(model, split):

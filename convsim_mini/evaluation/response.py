@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..common.cli import user_errors
-from ..common.tables import table
 from ..core.model import embed, respond
-from ..core.ranking import N, candidate_scores, draw_candidates, precision, true_ranks
+from ..core.ranking import N, candidate_scores, draw_candidates, true_ranks
 from ..data.corpus import Corpus
 from ..data.prepare import open_corpus
 from ..inference.tfidf import term_counts, tfidf
@@ -24,7 +23,7 @@ from ..training.initial import initial_model
 from ..training.run import check_corpus, describe, load_run
 from .baselines import bm25_documents, dot_products, fitted_on_train
 from .command import main
-from .metrics import mean_interval, per_cent, with_interval
+from .metrics import difference, per_cent
 
 QUERIES = 10_000
 DEV_QUERIES = 2_000
@@ -103,29 +102,27 @@ def before_training(config, corpus):
     return "the same, untrained", initial_model(config, corpus)
 
 
-def summary(name, test, scores, baselines):
-    """The table of P@1, P@3 and P@10 with 95% intervals, and the verdict against words alone."""
-    rows = [[row, *(with_interval(per_cent(ranks <= n)) for n in N)]
-            for row, ranks in (scores | baselines).items()]
-    return "\n\n".join([
-        f"Picking the true reply among 100, {len(test.pairs):,} {name} inputs; per cent, 95% "
-        "interval; ties count against",
-        table(["", *(f"P@{n}" for n in N)], rows), verdict(scores, baselines["TF-IDF cosine"])])
+def title(name, test):
+    """The heading."""
+    return (f"Picking the true reply among 100, {len(test.pairs):,} {name} inputs; per cent; "
+            "ties count against")
 
 
-def verdict(scores, tfidf):
-    """Whether the run picks more true replies than TF-IDF does, by the paired 95% interval."""
-    (_, run), (name, both) = scores.items()
-    weight = name.split()[2]
-    gain = mean_interval(100 * ((run == 1).astype(float) - (tfidf == 1)))
-    together = (f"Run and TF-IDF together have {precision(both, 1):.1f}; to search for replies "
-                f"so, give --words {weight} to `encode`, which is best on dev."
-                if float(weight) else "TF-IDF beside it helps no search for replies on dev: give "
-                "--words 0 to `encode`.")
-    if gain[1] > 0:
-        return f"The run is better than words alone: P@1 {with_interval(gain, '+.1f')}. {together}"
-    return (f"Words alone are as good here (P@1: TF-IDF {with_interval(per_cent(tfidf == 1))}, "
-            f"this run {precision(run, 1):.1f}). {together}")
+def figures(test, ranks):
+    """P@1, P@3 and P@10 in per cent: ranks (n,) → metric → (value, low, high)."""
+    return {f"P@{n}": per_cent(ranks <= n) for n in N}
+
+
+def lead(test, one, other):
+    """By how much P@1 is higher by one's ranks (n,): value, low, high; see `difference`."""
+    return difference(np.mean, 100.0 * (one == 1), 100.0 * (other == 1))
+
+
+def note(name, test, scores):
+    """How much words in common should weigh in a search for replies."""
+    *_, row = scores
+    weight = float(row.split()[2])
+    return f"To search for replies, give `encode` --words {weight:g}: that weight is best on dev."
 
 
 def drawn(split, queries=QUERIES):

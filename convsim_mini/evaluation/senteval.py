@@ -20,14 +20,13 @@ import msgspec
 import numpy as np
 
 from ..common.cli import UserError, progress, python_m, user_errors
-from ..common.tables import table
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..data.snli import read_snli
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import Run
 from .baselines import frequency_weight, means_of_texts, run_vectors, words_of
 from .command import main
-from .metrics import per_cent, r_with_interval, spearman, with_interval
+from .metrics import correlation, difference, per_cent, spearman, without_interval
 
 
 class Files(msgspec.Struct):
@@ -62,7 +61,6 @@ class Files(msgspec.Struct):
 
 
 FILES = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, Files])
-PUBLISHED = msgspec.json.decode(Path(__file__).with_name("published.json").read_bytes())
 
 
 class Task(NamedTuple):
@@ -148,34 +146,43 @@ def baselines(run, tasks, vectors=None):
     return rows
 
 
-def summary(name, tasks, scores, baselines):
-    """A table with a line for each task; to the right of our rows' columns published figures."""
-    rows = scores | baselines
-    lines = []
-    for of_task, task in tasks.items():
-        part = " dev" if task.on_dev else ""
-        lines.append([f"{of_task}{part}, {len(task.tested):,}",
-                      *(cell(of_task, task.tested, row[of_task]) for row in rows.values()),
-                      *("-" if part else row[of_task] for row in PUBLISHED["figures"].values())])
+def title(name, tasks):
+    """The heading, with the number of tested rows of each task."""
+    counts = ", ".join(f"{of_task} {len(task.tested):,}" for of_task, task in tasks.items())
+    return f"SentEval, tested: {counts}; right, %; F1, r and rho × 100"
+
+
+def figures(tasks, predicted):
+    """The mean over the tasks, each task's accuracy or Pearson's r, then F1 and Spearman's rho.
+
+    In the mean a constant has r = 0. predicted: task → (tested,) → metric → (value, low, high)
+    """
+    found, more = {}, {}
+    for name, task in tasks.items():
+        metric, true, said = name + " dev" * task.on_dev, task.tested, predicted[name]
+        found[metric] = per_cent(said == true) if FILES[name].labels else correlation(said, true)
+        if not FILES[name].labels:
+            more[f"{metric} rho"] = without_interval(100 * spearman(said, true))
+        if name == "MRPC":
+            f1 = 200 * (said * true).sum() / max((said + true).sum(), 1)
+            more[f"{metric} F1"] = without_interval(f1)
+    mean = np.nan_to_num([value for value, *_ in found.values()]).mean()
+    return {"mean": without_interval(mean), **found, **more}
+
+
+def lead(tasks, one, other):
+    """By how much one's mean over the tasks is higher: value, low, high. Tasks are resampled."""
+    return difference(np.mean, *(np.nan_to_num([value for value, *_ in [
+        *figures(tasks, predicted).values()][1:len(tasks) + 1]]) for predicted in (one, other)))
+
+
+def note(name, tasks, scores):
+    """Which tasks were not measured, and how much of SNLI was learned from."""
     notes = [f"{of_task}: not measured. {name} lacks {' or '.join(files.needed)}"
              for of_task, files in FILES.items() if of_task not in tasks]
     notes += [f"{of_task}: learned from {(task.parts == 'train').sum():,} pairs, all of it has "
               "549,367" for of_task, task in tasks.items() if task.large]
-    header = ["SentEval, tested; right, % (MRPC / F1; SICK-R, STS-B: r / rho × 100)", *rows,
-              *PUBLISHED["figures"]]
-    return "\n".join([table(header, lines), PUBLISHED["source"], *notes])
-
-
-def cell(name, true, predicted):
-    """The figures of a task's labels or scores (tested,), with their 95% interval."""
-    if not FILES[name].labels:
-        constant = np.ptp(predicted) == 0                     # correlates with nothing
-        return "-" if constant else (
-            f"{r_with_interval(predicted, true)} / {100 * spearman(predicted, true):.1f}")
-    right = with_interval(per_cent(predicted == true))
-    if name != "MRPC":
-        return right
-    return f"{right} / {200 * (predicted * true).sum() / max((predicted + true).sum(), 1):.1f}"
+    return "\n".join(notes)
 
 
 def texts_of(tasks):

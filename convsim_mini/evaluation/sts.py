@@ -4,9 +4,9 @@
 
 The figure is Pearson's r of the angular similarity, −arccos of the cosine, with people's scores. A
 second row reads the cosine itself, as all baselines do. Beside the run stand baselines from words
-alone and from word vectors: the run's own embeddings and the vectors in FILE. Williams' test says
-whether the run is better. The data are the STS Benchmark, and SemEval's years 2012 to 2016 (ours),
-each with the mean over its sets, plain and weighted by their pairs, as SentEval counts it.
+alone and from word vectors: the run's own embeddings and the vectors in FILE. The data are the STS
+Benchmark, and SemEval's years 2012 to 2016 (ours), each with the mean over its sets, plain and
+weighted by their pairs, as SentEval counts it.
 """
 
 from pathlib import Path
@@ -14,31 +14,26 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 import numpy as np
+import scipy.stats
 
 from ..common.cli import UserError
 from ..common.figures import new_figure, save_figure
-from ..common.tables import table
-from ..core.model import embed
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..inference.projection import with_matrix
 from ..training.run import Run
-from .baselines import bag_cosines, pair_baselines
+from .baselines import pair_baselines
 from .command import main, unit_vectors
-from .metrics import pearson, r_with_interval, spearman, verdict, williams_test
+from .metrics import correlation, difference, spearman, without_interval
 
-GENRES = ("all", "captions", "forums", "news")
 COLUMNS = "genre", "file", "year", "id", "score", "sentence1", "sentence2"
 OWN = Path(__file__).with_name("own_sts.csv")
 OWN_NOTE = ("The own set is 120 pairs made for this project, each scored once: good for seeing "
             "that learning works, too small to compare, and never to be read beside the paper's "
             "figures.")
-NOTES = {"own set": OWN_NOTE, "dev": (
-    "Published (Yang et al. 2018, Table 3), r × 100 on all: the paper's Transformer, from 600 "
-    "million pairs, 76.2; SIF, which is weighted means of word vectors, 80.1.")}
 BENCHMARK = DataSet("the STS Benchmark", ("sts-train.csv", "sts-dev.csv", "sts-test.csv"),
                     ("stsbenchmark",))
-YEARS = msgspec.json.decode(Path(__file__).with_name("sts_years.json").read_bytes())
-COUNTS = YEARS["counts"]    # year → set → number of scored pairs
+# year → set → its official number of scored pairs, without SMT of 2013, which is not free
+COUNTS = msgspec.json.decode(Path(__file__).with_name("sts_years.json").read_bytes())
 SEMEVAL = DataSet("SemEval's STS", COUNTS, ("STS", "downstream/STS", "senteval/downstream/STS"))
 
 
@@ -59,6 +54,7 @@ class Sts(NamedTuple):
     labels: np.ndarray    # (n,): people's scores, 0 (unrelated) to 5 (the same)
     sentences1: list
     sentences2: list
+    year: bool = False    # SemEval's: the figure is the mean over its sets
 
 
 def find(data, run=None):
@@ -95,7 +91,7 @@ def read(path):
     genres = [row.genre.removeprefix("main-") for row in rows]
     genres = ["forums" if genre == "forum" else genre for genre in genres]    # train's, once
     return Sts(np.array(genres), np.array([row.score for row in rows]),
-               [row.sentence1 for row in rows], [row.sentence2 for row in rows])
+               [row.sentence1 for row in rows], [row.sentence2 for row in rows], path.is_dir())
 
 
 def _set(folder, name, count):
@@ -119,19 +115,17 @@ def _set(folder, name, count):
 
 
 def scores(encode, sts):
-    """The similarity of each pair, plain and under a Run's tuned matrix: row name → (n,).
+    """The similarity of each pair, plain and under a Run's tuned matrix: row → (n,).
 
     Each is read in two ways: as the paper does, −arccos, and as the cosine itself (ours). Pearson's
     r sees the difference, because −arccos spreads out cosines near 1.
     """
-    if not isinstance(encode, Run):
-        u, v = (unit_vectors(encode, side) for side in (sts.sentences1, sts.sentences2))
-        angle = angular_similarity(u, v)
-        return {"trained": angle, "trained, as cosine": np.cos(angle)}
-    rows = {"trained": similarity(encode.model, encode.vocabulary, sts)}
-    if encode.tuned is not None:
+    encoders = {"trained": encode}
+    if isinstance(encode, Run) and encode.tuned is not None:
         tuned = with_matrix(encode.model, encode.tuned)
-        rows["trained, tuned"] = similarity(tuned, encode.vocabulary, sts)
+        encoders["trained, tuned"] = encode._replace(model=tuned)
+    rows = {row: angular_similarity(*np.split(unit_vectors(one, texts_of(sts)), 2))
+            for row, one in encoders.items()}
     return rows | {f"{row}, as cosine": np.cos(angle) for row, angle in rows.items()}
 
 
@@ -140,24 +134,48 @@ def baselines(run, sts, vectors=None):
     return pair_baselines(texts_of(sts), *sides(sts), run, vectors)
 
 
-def summary(name, sts, scores, baselines):
-    """The table of one file, and Williams' test of its first row; of a year its table."""
-    if name in COUNTS:
-        return year_table(name, sts, scores | baselines)
-    trained, *_ = scores.values()
-    return (score_table(name, sts, scores | baselines) + "\n\n"
-            + comparison(trained, baselines, sts.labels))
+def title(name, sts):
+    """The heading, with the number of pairs of each genre."""
+    genres = zip(*np.unique(sts.genres, return_counts=True))
+    counts = ", ".join(f"{genre} {count:,}" for genre, count in genres)
+    return f"STS {name}, {len(sts.labels):,} pairs ({counts}); r and rho × 100"
 
 
-def short_summary(name, sts, run, before):
-    """What a training ends with: the table of before and after it, and of words alone.
+def figures(sts, similarity):
+    """Pearson's r of all pairs and of each genre, Spearman's rho of all; × 100.
 
-    before: row name → similarity (n,) under the model before training
+    Of a year the means over its sets, also weighted by their pairs, then r of each set.
+    similarity: (n,) → metric → (value, low, high)
     """
-    after = scores(run, sts)
-    words = bag_cosines(texts_of(sts), *sides(sts), run.vocabulary)
-    return ("Agreement with people's scores of similarity: Pearson's r, its 95% interval, "
-            f"Spearman's rho\n\n{score_table(name, sts, before | after | words)}")
+    genres, counts = np.unique(sts.genres, return_counts=True)
+    pairs = {str(genre): (similarity[sts.genres == genre], sts.labels[sts.genres == genre])
+             for genre in genres}
+    r = {genre: correlation(*of_genre) for genre, of_genre in pairs.items()}
+    if not sts.year:
+        return {"r": correlation(similarity, sts.labels), **r,
+                "rho": without_interval(100 * spearman(similarity, sts.labels))}
+    of_sets = {"r": [value for value, *_ in r.values()],
+               "rho": [100 * spearman(*of_set) for of_set in pairs.values()]}
+    return {f"{kind} {name}": without_interval(np.average(values, weights=weights))
+            for kind, weights in (("mean", None), ("weighted", counts))
+            for name, values in of_sets.items()} | r
+
+
+def lead(sts, one, other):
+    """By how much r × 100 of one similarity (n,) is higher: value, low, high; see `difference`.
+
+    Of a year the sets are resampled: of fewer than four there is no interval.
+    """
+    if sts.year:
+        return difference(np.mean, *([r for r, *_ in [*figures(sts, x).values()][4:]]
+                                     for x in (one, other)))
+    return difference(lambda x, y, axis: 100 * scipy.stats.pearsonr(x, y, axis=axis).statistic,
+                      one, other, sts.labels)
+
+
+def note(name, sts, scores):
+    """What the own set is good for."""
+    return OWN_NOTE if name == "own set" else ""
 
 
 def angular_similarity(u, v):
@@ -176,12 +194,6 @@ def cosines(encode, sts):
     return (u * v).sum(axis=1)
 
 
-def similarity(model, vocabulary, sts):
-    """angular_similarity of each pair under a Model: (n,)."""
-    sides = sts.sentences1, sts.sentences2
-    return angular_similarity(*(embed(model, vocabulary.encode(side)) for side in sides))
-
-
 def texts_of(sts):
     """All first sentences of an Sts, then all second ones."""
     return [*sts.sentences1, *sts.sentences2]
@@ -192,65 +204,17 @@ def sides(sts):
     return np.arange(2 * len(sts.sentences1)).reshape(2, -1)
 
 
-def correlations(similarity, sts, genres=GENRES):
-    """Genre → Pearson's r and Spearman's rho of its pairs; the genre "all" is all pairs."""
-    figures = {}
-    for genre in genres:
-        of_genre = (sts.genres == genre) | (genre == "all")
-        x, y = similarity[of_genre], sts.labels[of_genre]
-        figures[genre] = pearson(x, y), spearman(x, y)
-    return figures
-
-
-def score_table(name, sts, similarities):
-    """The table of one file: r and rho × 100, on all and by genre; similarities: name → (n,)."""
-    rows = []
-    for row, similarity in similarities.items():
-        (_, rho), *by_genre = correlations(similarity, sts).values()
-        rows.append([row, f"{r_with_interval(similarity, sts.labels)} / {100 * rho:.1f}",
-                     *(f"{100 * r:.1f} / {100 * rho:.1f}" for r, rho in by_genre)])
-    counts = (f"{genre} {(sts.genres == genre).sum()}" for genre in GENRES[1:])
-    shown = table([f"STS {name}, r / rho × 100", f"all {len(sts.labels)}", *counts], rows)
-    return f"{shown}\n\n{NOTES[name]}" if name in NOTES else shown
-
-
-def year_table(name, sts, similarities):
-    """r / rho × 100 of each row: the two means over the sets, then each set; published figures."""
-    sets, counts = np.unique(sts.genres, return_counts=True)
-    rows = []
-    for row, values in similarities.items():
-        figures = 100 * np.array([*correlations(values, sts, sets).values()])
-        means = np.mean(figures, axis=0), np.average(figures, axis=0, weights=counts)
-        rows.append([row, *(f"{r:.1f} / {rho:.1f}" for r, rho in (*means, *figures))])
-    rows += [[f"{row}, published", r] for row, r in YEARS["figures"][name].items()]
-    titles = (f"{one} {count}" for one, count in zip(sets, counts))
-    header = [f"{name}, r / rho × 100", "mean", "weighted", *titles]
-    return f"{table(header, rows)}\n{YEARS['source']}"
-
-
-def comparison(similarity, baselines, labels):
-    """Is the model, with its similarity (n,), better than each baseline? Differences of r × 100."""
-    groups = {"better than": [], "not told apart from": [], "worse than": []}
-    for name, other in baselines.items():
-        t, p = williams_test(similarity, other, labels)
-        sure = t if p < 0.05 else 0
-        difference = 100 * (pearson(similarity, labels) - pearson(other, labels))
-        groups[verdict(sure, sure)].append(f"{name} ({difference:+.1f}, p = {p:.1g})")
-    lines = [f"  {said:20}{', '.join(names)}" for said, names in groups.items() if names]
-    return "\n".join(["Williams' test at p < 0.05: trained is", *lines])
-
-
 def plot(path, name, sts, similarity):
     """Predicted score against people's score, a point for each pair (the paper's figure 7)."""
     scores = score_0_to_5(similarity)
-    r = pearson(similarity, sts.labels)
+    r, *_ = figures(sts, similarity)["r"]
     figure, axes = new_figure()
     for genre in np.unique(sts.genres):
         of_genre = sts.genres == genre
         axes.scatter(sts.labels[of_genre], scores[of_genre], s=12, alpha=0.5, label=genre,
                      linewidths=0)
     axes.set(xlabel="people's score (0 unrelated … 5 the same)", ylabel="5 (1 − arccos(cos)/π)",
-             title=f"STS {name}: Pearson's r = {r:.3f} over {len(scores):,} pairs")
+             title=f"STS {name}: Pearson's r × 100 = {r:.1f} over {len(scores):,} pairs")
     axes.legend(loc="lower right")
     save_figure(figure, path)
 

@@ -37,7 +37,7 @@ class Question(msgspec.Struct):
 
 
 class Server(ThreadingHTTPServer):
-    """Serves the page of an Explored run to this computer alone, at an address with a token."""
+    """Serves the page of an Explored run to this computer only, at an address with a token."""
 
     def __init__(self, explored):
         super().__init__(("127.0.0.1", 0), Handler)

@@ -1,4 +1,4 @@
-"""A run as a folder for sentence-transformers, or for NumPy and regex alone.
+"""A run as a folder for sentence-transformers, or for just NumPy and regex.
 
 Read __main__.py, the command; model.py, which opens such a folder; torch_module.py; card.md.
 """

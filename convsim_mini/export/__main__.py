@@ -1,4 +1,4 @@
-"""Export a run as a folder for sentence_transformers, or for NumPy and regex alone.
+"""Export a run as a folder for sentence_transformers, or for just NumPy and regex.
 
     python -m convsim_mini.export RUN --out DIR
 
@@ -19,10 +19,9 @@ from ..common.files import new_folder, write_text
 from ..core.model import ENCODERS
 from ..evaluation import sts
 from ..evaluation.command import parser_of
-from ..evaluation.metrics import r_with_interval
+from ..evaluation.results import cell
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import load_run
-from ..training.tasks import pairs_before
 
 PACKAGE = Path(__file__).parents[1]
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "torch_module.TorchModule"}]
@@ -62,9 +61,9 @@ def training_data(run):
     files = [] if config.task == "nli" else pairs
     if config.second_task:
         files.append("SNLI")
-    before = f" It went on from the run {Path(config.init).name}." if config.init else ""
-    return (f"{', '.join(files)}. Training drew {pairs_before(config, run.step):,} pairs in all, "
-            f"repeats counted.{before}")
+    before = f" It started from the run {Path(config.init).name}." if config.init else ""
+    return (f"{', '.join(files)}. Training took {run.step:,} steps, with "
+            f"batches of {config.optim.batch_size:,} pairs.{before}")
 
 
 def card(run, encoder, folder, measured):
@@ -88,7 +87,7 @@ def main(argv=None):
     encoder = encoder_of(run, options.tuned)
     with new_folder(options.out, "choose another folder with --out") as folder:
         write_model(folder, encoder)
-        of_run, of_folder = (r_with_interval(sts.cosines(one.encode, pairs), pairs.labels)
+        of_run, of_folder = (cell(sts.figures(pairs, sts.cosines(one.encode, pairs))["r"])
                              for one in (encoder, open_exported(folder)))
         write_text(folder / "README.md", card(run, encoder, options.out, of_folder))
     print(f"STS own set, r × 100: the run {of_run}, the folder {of_folder}")

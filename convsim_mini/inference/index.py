@@ -5,7 +5,7 @@
     rows.jsonl     the n rows, a JSON object a line: column → value
     meta.json      what the vectors depend on, and the checksums of the files above
 
-A search is exact, for it reads every vector.
+A search is exact: it reads every vector.
 """
 
 import json
@@ -88,7 +88,7 @@ class Index:
                ) -> list[list[Hit]]:
         """For each sentence its nearest rows, as Hits, best first.
 
-        words: the weight of TF-IDF beside the learned vectors; 0: meaning alone; None: WORDS.
+        words: the weight of TF-IDF beside the learned vectors; 0: only meaning; None: WORDS.
         Raises ValueError for top below 1 and for a sentence that is in no list.
         """
         if isinstance(sentences, str):

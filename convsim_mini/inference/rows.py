@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..common.cli import UserError
 from ..common.files import chunked, text_lines
 from ..data.pairs import read_rows
-from ..data.tables_and_logs import FIELDS, KINDS, Reading, kind_of
+from ..data.tables_and_logs import FIELDS, KINDS, TABLES, Reading, kind_of
 
 CHUNK = 4_096    # lines in memory at a time
 LINE = "line"    # the only column of a text file
@@ -52,7 +52,7 @@ def text_of(row, column):
 def rows_of_file(path, reading=Reading(), side=0):
     """The Rows of a file, plain, .gz or .zst, or of standard input (None).
 
-    A table (.csv, .tsv, .jsonl, .parquet) is read as training reads it. Each line of another file
+    A file of one of KINDS is read as training reads it. Each line of another file
     is a row. side: which to embed of messages and replies, where no single column is asked for.
     Raises UserError where the file cannot be read, a line is not in the encoding, or there is no
     such column.
@@ -60,8 +60,8 @@ def rows_of_file(path, reading=Reading(), side=0):
     if path is None or kind_of(path) not in KINDS:
         name, file = ("standard input", sys.stdin.buffer) if path is None else (path, None)
         if reading.columns:
-            raise UserError(f"{name}: has no columns, for it is no .csv, .tsv, .jsonl or .parquet "
-                            "file; leave out --column or --columns")
+            raise UserError(f"{name}: has no columns; expected a {TABLES} file, or leave out "
+                            "--column and --columns")
         return rows_of_texts(text_lines(name, file=file, encoding=reading.encoding))._replace(
             side=side)
     if side and reading.columns and [*reading.columns] == [*reading.known[:1]]:

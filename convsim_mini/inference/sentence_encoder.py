@@ -53,9 +53,11 @@ class SentenceEncoder(BiEncoder):
         """As core's; show_progress_bar: None: in a terminal and in a notebook."""
         if isinstance(sentences, Mapping) or hasattr(sentences, "columns"):
             raise TypeError("sentences is a table, expected str: give one of its columns")
+        if isinstance(sentences, str):
+            return super().encode(sentences, as_responses=as_responses)
         bar = {} if show_progress_bar is None else {"disable": not show_progress_bar}
-        return super().encode(sentences, as_responses, partial(
-            progress, desc="encoding", delay=1, **bar))
+        return self.embed(self.packed(sentences), as_responses,
+                          partial(progress, desc="encoding", delay=1, **bar))
 
     def encode_responses(self, sentences: str | Iterable[str]) -> np.ndarray:
         """Embeddings of sentences as replies, by the response network; the rest as `encode`.

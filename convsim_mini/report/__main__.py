@@ -7,26 +7,23 @@ from pathlib import Path
 
 from ..common.cli import errors_in_one_line, progress, user_errors
 from ..common.files import write_text
-from ..evaluation import EVALUATIONS
 from ..evaluation.command import parser_of
+from ..evaluation.results import measured
 from ..training.run import load_run
 from .page import page
-from .results import measure
 
 
 @errors_in_one_line()
 def main(argv=None):
     """The command: measure every run on all data, write the page and its figures."""
-    parser = parser_of("report", __doc__, "--data", nargs="+", help="folders of runs")
-    parser.add_argument("--on", nargs="+", choices=EVALUATIONS, default=[*EVALUATIONS],
-                        help="which tasks (default: all; senteval takes minutes a run)")
+    parser = parser_of("report", __doc__, "--data", "--on", nargs="+", help="folders of runs")
     parser.add_argument("--out", type=Path, default=Path("report"),
                         help="folder for report.md and its figures")
     options = parser.parse_intermixed_args(argv)
     runs = [load_run(folder) for folder in options.run]
     with user_errors(f"{options.out}: cannot be made", "choose another folder with --out"):
         options.out.mkdir(parents=True, exist_ok=True)
-    results = [measure(run, options.data, options.on)
+    results = [(run, {(one.task, one.name): one for one in measured(run, options.data, options.on)})
                for run in progress(runs, "measuring", unit=" runs")]
     write_text(options.out / "report.md", page(results, options.on, options.out))
     print(f"{options.out / 'report.md'}: {len(results)} runs")

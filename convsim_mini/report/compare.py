@@ -1,109 +1,76 @@
-"""Runs side by side: scores, paired differences, means over seeds, settings that differ.
+"""Runs side by side: figures, paired differences, means over seeds, settings that differ.
 
     python -m convsim_mini.report.compare RUN RUN… [--data DIR]
 """
 
 import dataclasses
-from typing import NamedTuple
+from collections import defaultdict
 
 import numpy as np
 
 from ..common.cli import UserError, errors_in_one_line, progress
 from ..common.tables import table
-from ..evaluation import cqa, sts
 from ..evaluation.command import parser_of
-from ..evaluation.metrics import (
-    map_difference, mean_interval, pearson, pearson_difference, pearson_interval, per_cent,
-    ranking_scores, with_interval)
-from ..inference.sentence_encoder import encoder_of
+from ..evaluation.results import cell, measured, show, to_choose_by
 from ..training.run import PLACES, load_run
 from ..training.settings import flat
-from .results import measure, to_choose_by
 
-TASKS = ("response", "sts", "cqa")
-NOTE = """P@1 is per cent, on the run's own test pairs. Runs on other pairs
-have other inputs. STS is Pearson's r × 100 of the cosine, MAP is × 100. Brackets
-hold 95% intervals, and those of differences are paired. Below the runs stands the mean ± standard
-deviation of those that differ in the seed alone."""
-
-
-class Measure(NamedTuple):
-    """What one measure says of several runs: values, each with the low and high of its interval."""
-
-    name: str
-    scores: list    # of each run
-    leads: list     # of each run but the first, over the first; None where their inputs differ
-
-
-def replies(results):
-    """P@1 in per cent."""
-    tests = [result.data["response"]["test"] for result in results]
-    texts = [test.corpus.test.keys[test.pairs] for test in tests]         # their hashes: (n, 2)
-    right = [result.predicted("response", "test") == 1 for result in results]
-    leads = [mean_interval(100 * (of_run.astype(float) - right[0]))
-             if np.array_equal(some, texts[0]) else None for of_run, some in zip(right, texts)]
-    return Measure("P@1", [*map(per_cent, right)], leads[1:])
-
-
-def similarity(name, pairs, results):
-    """Pearson's r × 100 on an Sts, by the vectors of `encode`."""
-    labels = pairs.labels
-    cosines = [sts.cosines(encoder_of(result.run).encode, pairs) for result in results]
-    return Measure(
-        f"STS {name}",
-        [100 * np.array([pearson(x, labels), *pearson_interval(x, labels)]) for x in cosines],
-        [100 * np.array(pearson_difference(x, cosines[0], labels)) for x in cosines[1:]])
-
-
-def questions(name, asked, results):
-    """MAP × 100 on Questions, by the vectors of `encode`."""
-    best = [cqa.top_ten(asked, result.predicted("cqa", name)) for result in results]
-    return Measure(f"MAP {name}", [100 * ranking_scores(of_run)[0] for of_run in best],
-                   [100 * np.array(map_difference(of_run, best[0])) for of_run in best[1:]])
+ROWS = {"response": "trained", "sts": "trained, as cosine", "cqa": "trained"}    # of each task
+NOTE = """P@1 is per cent, on the run's own test pairs: runs on other pairs have no difference. r is
+that of the cosine, × 100 as MAP. Brackets hold 95% intervals, and those of differences are paired.
+Below the runs stands the mean ± standard deviation of those that differ only in the seed."""
 
 
 def side_by_side(results, table):
-    """Texts: scores, differences from the first run, settings that differ.
+    """Texts: figures, differences from the first run, settings that differ.
 
-    table: a function from a header and rows to a text. A measure that a run lacks has no column.
+    results: (Run, (task, data set) → Measured) of each run; table: a function from a header and
+    rows to a text. A data set that a run lacks has no column.
     """
-    measures, names = [], [result.run.name for result in results]
-    if all("response" in result.data for result in results):
-        measures.append(replies(results))
-    for task, of_task in (("sts", similarity), ("cqa", questions)):
-        measures += [of_task(name, dataset, results)
-                     for name, dataset in results[0].data.get(task, {}).items()
-                     if to_choose_by(name)]
-    scores = [[name, *(with_interval(one.scores[k]) for one in measures)]
-              for k, name in enumerate(names)]
-    for group in alike(results):
+    runs, of_runs = zip(*results)
+    names, figures, gaps = [run.name for run in runs], {}, {}
+    for task, name in of_runs[0]:
+        if (task in ROWS and name and to_choose_by(task, name)
+                and all((task, name) in found for found in of_runs)):
+            ones = [found[task, name] for found in of_runs]
+            tables = [one.module.figures(one.data, one.scores[ROWS[task]]) for one in ones]
+            metric, *_ = tables[0]
+            figures[f"{metric}, {task} {name}"] = [of_run[metric] for of_run in tables]
+            gaps[f"{metric}, {task} {name}"] = [over(ones[0], one) for one in ones[1:]]
+    rows = [[name, *map(cell, of_run)] for name, *of_run in zip(names, *figures.values())]
+    for group in alike(runs):
         if len(group) > 1:
-            values = [[one.scores[k][0] for k in group] for one in measures]
-            scores.append(["mean of " + ", ".join(names[k] for k in group),
-                           *(f"{np.mean(x):.1f} ± {np.std(x, ddof=1):.1f}" for x in values)])
-    leads = [[f"{name} − {names[0]}",
-              *("other inputs" if one.leads[k] is None else with_interval(one.leads[k], "+.1f")
-                for one in measures)] for k, name in enumerate(names[1:])]
-    header = [one.name for one in measures]
-    return [NOTE, table(["run", *header], scores), table(["difference", *header], leads),
-            "Settings that differ:", table(["setting", *names], differing(results))]
+            values = [[of_runs[k][0] for k in group] for of_runs in figures.values()]
+            rows.append(["mean of " + ", ".join(names[k] for k in group),
+                         *(f"{np.mean(x):.1f} ± {np.std(x, ddof=1):.1f}" for x in values)])
+    gaps = [[f"{name} − {names[0]}", *(cell(gap, "+.1f") for gap in of_run)]
+            for name, *of_run in zip(names[1:], *gaps.values())]
+    return [NOTE, table(["run", *figures], rows), table(["difference", *figures], gaps),
+            "Settings that differ:", table(["setting", *names], differing(runs))]
 
 
-def alike(results):
-    """The places in `results` of runs on the same pairs that agree in all settings but the seed."""
-    groups = {}
-    for k, result in enumerate(results):
-        config = result.run.config
-        settings = {name: value for name, value in flat(dataclasses.asdict(config)).items()
+def over(first, one):
+    """By how much a Measured is above the first run's: value, low, high; nan on other inputs."""
+    if one.task == "response":
+        texts = [data.corpus.test.keys[data.pairs] for data in (first.data, one.data)]
+        if not np.array_equal(*texts):                        # their hashes: (n, 2)
+            return np.nan, np.nan, np.nan
+    return one.module.lead(one.data, *(of_run.scores[ROWS[one.task]] for of_run in (one, first)))
+
+
+def alike(runs):
+    """The places in `runs` of those on the same pairs that agree in all settings but the seed."""
+    groups = defaultdict(list)
+    for k, run in enumerate(runs):
+        settings = {name: value for name, value in flat(dataclasses.asdict(run.config)).items()
                     if name not in PLACES | {"seed"}}
-        same = result.run.corpus, config.init, config.nli, str(settings)
-        groups.setdefault(same, []).append(k)
+        groups[run.corpus, run.config.init, run.config.nli, str(settings)].append(k)
     return [*groups.values()]
 
 
-def differing(results):
+def differing(runs):
     """A row for each setting in which the runs differ: its name, its value in each run."""
-    settings = [flat(dataclasses.asdict(result.run.config)) for result in results]
+    settings = [flat(dataclasses.asdict(run.config)) for run in runs]
     rows = [[name, *(str(of_run[name]) for of_run in settings)]
             for name in settings[0] if name not in ("run", "data", "cache")]
     return [row for row in rows if len({*row[1:]}) > 1]
@@ -116,10 +83,11 @@ def main(argv=None):
     options = parser.parse_intermixed_args(argv)
     if len(options.run) < 2:
         raise UserError(f"{options.run[0]}: expected two runs or more; name another one")
-    results = [measure(load_run(run), options.data, TASKS, choosing=True)
-               for run in progress(options.run, "measuring", unit=" runs")]
-    absent = [f"{task}: not measured. {reason}" for result in results
-              for task, reason in result.absent.items()]
+    results = []
+    for run in map(load_run, progress(options.run, "measuring", unit=" runs")):
+        found = measured(run, options.data, ROWS, choosing=True)
+        results.append((run, {(one.task, one.name): one for one in found}))
+    absent = [show(one) for _, found in results for one in found.values() if one.absent]
     print("\n\n".join([*side_by_side(results, table), *dict.fromkeys(absent)]))
 
 

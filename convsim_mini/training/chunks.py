@@ -18,7 +18,7 @@ def loss_and_gradients_in_chunks(model, batch, key=(), weight=1.0, others=None, 
     """`loss_and_gradients` in less memory, for more time: `chunk` pairs are encoded at once.
 
     The loss needs all vectors of the batch, but no cache of an encoder. So a first pass encodes
-    chunk by chunk and keeps the vectors alone; then come the loss and the vectors' gradients; a
+    chunk by chunk and keeps only the vectors; then come the loss and the vectors' gradients; a
     second pass encodes each chunk once more and goes back from there ("Scaling Deep Contrastive
     Learning Batch Size under Memory Limited Setup"). The gradients are the same up to rounding.
     Dropout draws other bits than for a whole batch, in both passes the same.

@@ -4,8 +4,8 @@
 
 starts four (pip install mpi4py mpich). Several hosts need one file system for the run's folder and
 the cache. Each worker has a share of each batch. The gradient of a sum is the sum of gradients, so
-the workers add theirs up, and all take the same step. The batch softmax is the exception, for its
-negatives are on other workers: see `gather` and `reduce_scatter`.
+the workers add theirs up, and all take the same step. The batch softmax is the exception,
+because its negatives are on other workers: see `gather` and `reduce_scatter`.
 """
 
 import os

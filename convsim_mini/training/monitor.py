@@ -11,7 +11,6 @@ from ..common.figures import new_figure, save_figure
 from ..common.files import write_text
 from ..core.ranking import N
 from .run import LOG, keep_as_model, read_log, save_run
-from .tasks import pairs_before
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
 EXPLODED = 100    # a run is stopped at 100 times the loss of its own first step
@@ -40,9 +39,8 @@ class Monitor:
         self.measured = [*run.measured]
         self.seconds = self.measured[-1]["seconds"] if self.measured else 0.0
         self._write([], {"step": run.step, "machine": machine})
-        self.bar = progress(unit=" pairs", unit_scale=True, dynamic_ncols=True, smoothing=0.05,
-                            leave=True, initial=pairs_before(self.config, run.step),
-                            total=pairs_before(self.config, self.config.steps))
+        self.bar = progress(unit=" steps", dynamic_ncols=True, smoothing=0.05, leave=True,
+                            initial=run.step, total=self.config.steps)
         self.began = time.perf_counter()
 
     @property
@@ -57,7 +55,7 @@ class Monitor:
             self.losses[task].append(loss)
         if step == 1 or step % self.log_every == 0:
             self.log(step)
-        self.bar.update(pairs_before(self.config, step) - self.bar.n)
+        self.bar.update(step - self.bar.n)
 
     def log(self, step):
         """Log each task's mean loss since the last time. Raises UserError if one is bad."""

@@ -89,11 +89,11 @@ def absolute(place):
 
 
 def for_other_pairs(start, asked):
-    """Settings that suit a run which goes on with other pairs; {} for the same pairs and for NLI.
+    """Settings that suit a run which continues on other pairs; {} for the same pairs and for NLI.
 
     Rates are a tenth of the preset's, whatever number of runs came before (ours: in a debate forum
     36.9% of 9,988 replies were picked before, 37.5 to 37.8% after 600 pairs of it; at the whole
-    rates 35.7 to 36.1%). start: settings of the run to go on from; asked: the user's
+    rates 35.7 to 36.1%). start: settings of the run to start from; asked: the user's
     """
     if "nli" in asked or absolute(asked.get("pairs", start["pairs"])) == start["pairs"]:
         return {}

@@ -92,7 +92,7 @@ def save_tuned(run, matrix):
     Raises UserError where the run still trains.
     """
     if not finished(run.folder):
-        raise UserError(f"{run.folder}: its training is not finished; go on first: " +
+        raise UserError(f"{run.folder}: its training is not finished; finish it first: " +
                         python_m(f"convsim_mini.train --resume {run.folder}"))
     arrays, about = load_arrays(run.path)
     matrix = matrix.astype(np.float32)
@@ -112,8 +112,8 @@ def load_run(run, device="cpu"):
     rows = run.vocabulary.size + run.config.bigram_rows
     shapes = parameter_shapes(run.config.model, rows, run.config.classifies)
     if shapes != {name: p.shape for name, p in params.items()}:
-        raise UserError(f"{path}: is no whole run (its weights are not of its settings' shapes); "
-                        f"{OLDER}")
+        raise UserError(f"{path}: is damaged or incomplete (its weights have other shapes than "
+                        f"its settings say); {OLDER}")
     params = to_device(params, device_module(device, run.config.precision))
     model = Model(params, run.config.model, run.vocabulary.size)
     return run._replace(model=model, tuned=tuned, state=state)
@@ -126,7 +126,7 @@ def describe(run):
 
 
 def _run_of(path, about):
-    with user_errors(f"{path}: is no whole run", OLDER, UNREADABLE):
+    with user_errors(f"{path}: is damaged or incomplete", OLDER, UNREADABLE):
         return Run(path, config_from_dict(about["settings"], path),
                    msgspec.convert(about["vocabulary"], Vocabulary), None,
                    *(msgspec.convert(about[name], Run.__annotations__[name])
@@ -141,14 +141,14 @@ def file_of(run):
     if Path(path, MODEL).is_file():
         return path / MODEL
     if Path(path, TRAINING).is_file():
-        raise UserError(f"{path}: holds no {MODEL}, for the run stopped before its first "
-                        f"checkpoint; go on: {python_m(f'convsim_mini.train --resume {path}')}")
-    raise UserError(f"{path}: is no run, for there is no {MODEL}; train one: "
+        raise UserError(f"{path}: holds no {MODEL}: the run stopped before its first "
+                        f"checkpoint; resume it: {python_m(f'convsim_mini.train --resume {path}')}")
+    raise UserError(f"{path}: is not a run: it has no {MODEL}; train one: "
                     f"{python_m('convsim_mini.train')}")
 
 
 def newest(folder):
-    """The file to go on from: training.safetensors, or the model of a finished run."""
+    """The file to resume from: training.safetensors, or the model of a finished run."""
     return file_of(folder) if finished(folder) else Path(folder, TRAINING)
 
 

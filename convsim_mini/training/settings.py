@@ -37,7 +37,7 @@ def config_from_dict(values, where=""):
     values, known, nested = flat(values), settings(), {}
     for name, value in values.items():
         if name not in known:
-            raise UserError(f"{prefix}{name}: is no setting{did_you_mean(name, known)}")
+            raise UserError(f"{prefix}{name}: is not a setting{did_you_mean(name, known)}")
         group, _, last = name.rpartition(".")
         target = nested.setdefault(group, {}) if group else nested
         target[last] = value

@@ -42,28 +42,13 @@ def batches_of_tasks(config, tasks, first_step=0, trains_nli=None):
     order, nli_order = (
         schedule.batches(dataclasses.replace(config, steps=steps, optim=dataclasses.replace(
             config.optim, batch_size=size)), split, done)
-        for split, size, steps, done in zip(tasks, sizes, steps_of_tasks(config, 0, config.steps),
-                                            steps_of_tasks(config, 0, first_step)))
+        for split, size, steps, done in zip(tasks, sizes, steps_of_tasks(config, config.steps),
+                                            steps_of_tasks(config, first_step)))
     for step in itertools.count(first_step):
         is_nli = trains_nli
         if is_nli is None:
             is_nli = nli_steps(config, step + 1) > nli_steps(config, step)
         yield next(nli_order if is_nli else order)
-
-
-def batch_sizes(optim, step, steps):
-    """Pairs in the batch of one step: of conversations, of NLI."""
-    grown = schedule.GROWN if step >= optim.drop_at * steps else 1
-    return grown * optim.batch_size, grown * optim.nli_batch_size
-
-
-def pairs_before(config, step):
-    """How many pairs of both tasks the first `step` steps see."""
-    drop, total = min(step, math.ceil(config.optim.drop_at * config.steps)), 0
-    for begin, end in ((0, drop), (drop, step)):
-        sizes = batch_sizes(config.optim, begin, config.steps)
-        total += int(np.dot(sizes, steps_of_tasks(config, begin, end)))
-    return total
 
 
 def nli_steps(config, step):
@@ -73,12 +58,11 @@ def nli_steps(config, step):
     return step if config.second_task else 0
 
 
-def steps_of_tasks(config, begin, end):
-    """How many of the steps `begin` … `end` − 1 train on conversations, how many train NLI."""
+def steps_of_tasks(config, steps):
+    """How many of the first `steps` steps train on conversations, how many train NLI."""
     if config.optim.nli_workers:                              # each trains both
-        return end - begin, end - begin
-    of_nli = nli_steps(config, end) - nli_steps(config, begin)
-    return end - begin - of_nli, of_nli
+        return steps, steps
+    return steps - nli_steps(config, steps), nli_steps(config, steps)
 
 
 def fitting_batches(config, tasks, workers):

@@ -1,4 +1,4 @@
-"""One worker that is alone. A reader who trains with one process can skip what its methods do.
+"""A single worker. A reader who trains with one process can skip what its methods do.
 
 distributed.py has Workers, several processes that train on one batch together.
 """

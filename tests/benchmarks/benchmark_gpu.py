@@ -191,9 +191,9 @@ def train(options, encoder):
             shutil.copy(folder / kept, options.out / f"train-{encoder}-{kept}")
     if code:
         return [Row(f"train: {encoder}", f"failed: {last_line(text)}", "", "no")]
-    tables = re.findall(r"^(.*?) {3,}.*\n-.*\ntrained {2,}(.*)", text, re.MULTILINE)
-    return [Row(f"train: {encoder}, {name or 'test P@1, P@3, P@10'}", " ".join(scores.split()))
-            for name, scores in tables]
+    tables = re.findall(r"^(.*)\n\n.*\n-.*\ntrained {2,}(.*)", text, re.MULTILINE)
+    return [Row(f"train: {encoder}, {title}", " ".join(figures.split()))
+            for title, figures in tables]
 
 
 PARTS = {"tests": tests, "sanitizer": sanitizer, "batches": batches,

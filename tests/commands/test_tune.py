@@ -1,5 +1,6 @@
 """Tuning for STS: what one matrix can learn, how it is chosen, and that evaluation uses it."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from convsim_mini import tune
 from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.metrics import pearson
+from convsim_mini.evaluation.results import cell
 from convsim_mini.core.model import encoder_forward
 from convsim_mini.core.layers import l2_normalize_forward
 from convsim_mini.inference.projection import with_matrix
@@ -59,10 +61,10 @@ def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path):
     done = command("tune", run_copy, "--data", tmp_path, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     run, dev = load_run(run_copy), sts.read(tmp_path / "sts-dev.csv")
-    plain, tuned = (100 * pearson(sts.scores(run, dev)[row], dev.labels)
-                    for row in ("trained, as cosine", "trained, tuned, as cosine"))
-    assert f"dev, cosine: r = {plain:.1f} out of the box, {tuned:.1f} tuned (" in done.stdout
-    assert run.tuned.shape == (16, 16) and plain != tuned
+    shown = [cell(sts.figures(dev, sts.scores(run, dev)[row])["r"])
+             for row in ("trained, tuned, as cosine", "trained, as cosine")]
+    assert re.findall(r"^trained.* as cosine  +(.*?\])", done.stdout, re.MULTILINE) == shown
+    assert run.tuned.shape == (16, 16) and shown[0] != shown[1]
 
 
 @pytest.mark.parametrize("change", [

@@ -121,7 +121,7 @@ def test_replies_find_their_messages(tmp_path):
     ("a.csv", "input,input,response\na,b,c\n", [], 'two columns are called "input"; expected one'),
     ("a.csv", b"question,answer\na,b\n\xff,c\n", [], "line 3: is not UTF-8 text ('utf-8'"),
     ("a.tsv", b"a\tb\ncaf\xe9\tb\n", [], "line 2: is not UTF-8 text"),
-    ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "line 3 is no row of a table"),
+    ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "line 3 is not a row of a table"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\nno json\n', [], "row 2: no JSON object: Exp"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\n\n[1]\n', [], "row 3: no JSON object"),
     ("a.jsonl", "[\n{}]", ["x"], "is one JSON array; write each object on a line of its own"),

@@ -1,8 +1,6 @@
 """Picking the true reply: candidates, vectors, ranks, what words know, what is said of it."""
 
 import dataclasses
-import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +8,6 @@ import pytest
 from convsim_mini.common.cli import UserError
 from convsim_mini.core.model import embed, response_forward
 from convsim_mini.core.pairs import Split
-from convsim_mini.evaluation import EVALUATIONS, __main__ as evaluation
-from convsim_mini.evaluation import command as evaluate
 from convsim_mini.evaluation import cqa, response, sts
 from convsim_mini.evaluation.baselines import bm25_documents
 from convsim_mini.inference.tfidf import document_frequency, term_counts, tfidf
@@ -134,24 +130,21 @@ def test_words_weigh_what_is_best_on_dev_whatever_test_would_like(run, test_set,
     assert alone <= right["test", told] < 50                  # 2.0 would have 99 on test
 
 
-@pytest.mark.parametrize("run, tfidf, said", [
+@pytest.mark.parametrize("one, other, ahead", [
     # right at the same 200 of 400 inputs and at 15 more: certain because the inputs are paired
-    (np.repeat([1, 2], [215, 185]), np.repeat([1, 2], [200, 200]),
-     "The run is better than words alone: P@1 +3.8 [+1.9, +5.6]. Run and TF-IDF together have "
-     "75.0; to search for replies so, give --words 0.3 to `encode`, which is best on dev."),
-    (np.repeat([1, 2], [200, 200]), np.repeat([1, 2], [200, 200]),
-     "Words alone are as good here (P@1: TF-IDF 50.0 [45.1, 54.9], this run 50.0). Run "
-     "and TF-IDF together have 75.0; to search for replies so, give --words 0.3 to `encode`, which "
-     "is best on dev."),
+    (np.repeat([1, 2], [215, 185]), np.repeat([1, 2], [200, 200]), True),
     # right at 10 more, but mostly at others: not certain
-    (np.repeat([1, 2], [210, 190]), np.repeat([2, 1], [200, 200]), "Words alone are as good here"),
-    (np.repeat([2, 3], [300, 100]), np.full(400, 90), "Words alone are as good here")])
-def test_the_verdict_is_by_the_paired_interval_of_right_answers(run, tfidf, said):
-    both = np.repeat([1, 5], [300, 100])
-    rows = {"trained": run, "trained + 0.3 TF-IDF": both}
-    assert response.verdict(rows, tfidf).startswith(said)
-    told = response.verdict({"trained": run, "trained + 0.0 TF-IDF": run}, tfidf)
-    assert told.endswith("helps no search for replies on dev: give --words 0 to `encode`.")
+    (np.repeat([1, 2], [210, 190]), np.repeat([2, 1], [200, 200]), False)])
+def test_who_is_ahead_is_decided_by_the_paired_interval_of_right_answers(one, other, ahead):
+    difference, low, high = response.lead(None, one, other)
+    assert difference == pytest.approx(100 * ((one == 1).mean() - (other == 1).mean()))
+    assert (low > 0) == ahead and high > 0
+
+
+def test_the_weight_of_words_in_a_search_is_told():
+    for weight in ("0.3", "0"):
+        rows = {"trained": None, f"trained + {float(weight)} TF-IDF": None}
+        assert f"--words {weight}: " in response.note("test", None, rows)
 
 
 def test_another_model_is_scored_by_the_same_functions(run, test_set):
@@ -183,31 +176,10 @@ def test_a_run_is_evaluated_on_what_is_there_and_the_rest_is_named(run_copy, tmp
     assert done.returncode == 0, done.stderr
     for title in ("Picking the true reply among 100", "STS own set", "own set: 10 questions"):
         assert done.stdout.count(title) == 1
-    nli_line, senteval_line = done.stdout.splitlines()[-2:]
-    assert nli_line.startswith(f"nli: not measured. {run_copy}: was trained without NLI; train on")
-    assert senteval_line.startswith("senteval: not measured. --data is missing")
+    assert f"\nnli: not measured. {run_copy}: was trained without NLI; train on" in done.stdout
+    assert "\nsenteval: not measured. --data is missing" in done.stdout
     done = command("evaluation", run_copy, "--on", "sts", "cqa", "--data", tmp_path, cwd=tmp_path)
-    sts_line, cqa_line = done.stdout.splitlines()
+    sts_line, _, cqa_line, _ = done.stdout.splitlines()
     assert (done.returncode == 0
             and sts_line.startswith(f"sts: not measured. {tmp_path}: lacks sts-train.csv"))
     assert cqa_line.startswith(f"cqa: not measured. {tmp_path}: lacks *.xml")
-
-
-def test_a_new_evaluation_is_one_module_and_one_name_in_a_list(
-        trained, tmp_path, monkeypatch, capsys):
-    toy = SimpleNamespace(
-        __doc__="How long are its texts?",
-        find=lambda data, run=None: {path.stem: path for path in data.glob("*.toy")},
-        read=lambda path: path.read_text().splitlines(),
-        scores=lambda run, texts: {"pieces": run.vocabulary.encode(texts).lengths},
-        baselines=lambda run, texts, vectors=None: {"letters": np.array([*map(len, texts)])},
-        summary=lambda name, texts, scores, baselines: f"{name} " + " ".join(
-            f"{row} {values.tolist()}" for row, values in (scores | baselines).items()))
-    monkeypatch.setitem(sys.modules, "convsim_mini.evaluation.toy", toy)
-    monkeypatch.setitem(EVALUATIONS, "toy", "a toy")
-    (tmp_path / "some.toy").write_text(". . .\n.")
-    options = [str(trained[0]), "--data", str(tmp_path)]
-    evaluation.main([*options, "--on", "toy"])
-    evaluate.main("toy", "--data", argv=options)
-    assert capsys.readouterr().out.split("\n\n") == [
-        "some pieces [3, 1] letters [5, 1]", "\nsome pieces [3, 1] letters [5, 1]", ""]

@@ -11,7 +11,7 @@ import pytest
 from convsim_mini.common.cli import UserError
 from convsim_mini.core.nli import nli_features_forward
 from convsim_mini.evaluation import baselines, command, senteval
-from convsim_mini.evaluation.metrics import pearson, spearman
+from convsim_mini.evaluation.metrics import correlation, pearson, spearman
 from convsim_mini.evaluation.senteval import FILES, Task
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import load_run
@@ -135,9 +135,9 @@ def test_where_test_is_missing_dev_is_measured_and_train_alone_chooses(small):
         said = classifiers.learn(vectors, task)
         other = task._replace(labels=np.where(task.parts == "test", task.labels[::-1], task.labels))
         assert (classifiers.learn(vectors, other) == said).all()
-        shown = senteval.summary("folder", {name: task}, {"trained": {name: said}}, {})
-        assert f"{name} dev, 61" in shown and shown.splitlines()[2].split()[-3:] == ["-"] * 3
-        assert "TREC: not measured. folder lacks TREC/train_5500.label or TREC/TREC_10" in shown
+        assert f"{name} dev" in senteval.figures({name: task}, {name: said})
+        assert ("TREC: not measured. folder lacks TREC/train_5500.label or TREC/TREC_10"
+                in senteval.note("folder", {name: task}, {}))
 
 
 def test_without_data_or_scikit_learn_it_says_what_it_needs(tmp_path, monkeypatch):
@@ -312,20 +312,24 @@ def test_no_warning_reaches_the_user(capfd):
 def test_the_figures_of_scores_are_correlations_and_the_baseline_is_the_mean():
     rng = np.random.default_rng(0)
     task = task_of(rng.random(30), 20, 4, 6)
-    said = task.tested + 0.1 * rng.random(6)
-    constant = senteval.most_frequent(task)
+    said, constant = task.tested + 0.1 * rng.random(6), senteval.most_frequent(task)
     assert constant.tolist() == [task.labels[:20].mean()] * 6
-    assert senteval.cell("STS-B", task.tested, constant) == "-"
-    cell = senteval.cell("STS-B", task.tested, said)
-    assert cell.startswith(f"{100 * pearson(said, task.tested):.1f} [") and cell.endswith(
-        f"] / {100 * spearman(said, task.tested):.1f}")
+    figures = senteval.figures({"STS-B": task}, {"STS-B": said})
+    assert figures["STS-B"] == correlation(said, task.tested)
+    assert figures["STS-B rho"][0] == pytest.approx(100 * spearman(said, task.tested))
+    figures = senteval.figures({"STS-B": task}, {"STS-B": constant})
+    assert figures.pop("mean")[0] == 0 and np.isnan([*figures.values()]).all()
 
 
-def test_f1_and_the_most_frequent_class_are_their_definitions():
+def test_f1_the_mean_and_the_most_frequent_class_are_their_definitions():
     predicted, true = np.array([1, 1, 1, 0, 0]), np.array([1, 1, 0, 1, 0])
-    assert senteval.cell("MRPC", true, predicted).endswith(f"] / {200 / 3:.1f}")
-    assert senteval.cell("CR", true, predicted).startswith("60.0 [")
-    assert senteval.cell("MRPC", 0 * true, 0 * true).endswith("/ 0.0")
+    tasks = {"MRPC": task_of(true), "CR": task_of(predicted)}
+    one, other = dict.fromkeys(tasks, predicted), dict.fromkeys(tasks, true)
+    figures = senteval.figures(tasks, one)
+    assert {metric: value for metric, (value, *_) in figures.items()} == pytest.approx(
+        {"mean": 80, "MRPC": 60, "CR": 100, "MRPC F1": 200 / 3})
+    assert senteval.lead(tasks, one, other)[0] == pytest.approx(0)    # 60 and 100, 100 and 60
+    assert senteval.figures({"MRPC": task_of(0 * true)}, {"MRPC": 0 * true})["MRPC F1"][0] == 0
     labels = np.array([1, 1, 0, 0, 0])
     assert senteval.most_frequent(task_of(labels, 3, 0, 2)).tolist() == [1, 1]
     assert senteval.most_frequent(task_of(labels)).tolist() == [0] * 5
@@ -338,17 +342,16 @@ def test_a_run_and_word_vectors_are_measured_on_all_tasks_there(small, run_copy,
     (small / "some.vec").write_text("a 1 0 0.5\ngood 0 1 0\nbad 0 -1 1\n")
     command.main("senteval", "--data", "--vectors", argv=[
         str(run_copy), "--data", str(small), "--vectors", str(small / "some.vec")])
-    header, _, *lines = capsys.readouterr().out.strip().splitlines()
+    title, _, header, _, *lines = capsys.readouterr().out.strip().splitlines()
     for row in ("trained", "most frequent class", "mean of own vectors",
-                "weighted mean of own vectors", "mean of some.vec"):
+                "weighted mean of own vectors", "mean of some.vec", "InferSent (Conneau 2018)"):
         assert row in header
     names = [name for name in FILES if not name.startswith("SICK")]
-    assert [line.split(",")[0] for line in lines[:10]] == names
-    assert lines[7].count(" / ") == 5 and lines[8].count(" / ") == 4
-    assert lines[0].split()[-3:] == ["77.4", "81.1", "83.64"] and lines[5].split()[-1] == "-"
-    assert lines[8].split()[-3:] == ["64.7", "75.6", "-"] and lines[9].split()[-3:] == ["-"] * 3
-    assert lines[10].startswith("published: ¹ Conneau and Kiela (2018)")
-    assert lines[11].startswith(f"SICK-E: not measured. {small} lacks SICK/SICK_train.txt or ")
+    found = {line.split("  ")[0]: line.split() for line in lines}
+    assert [*found][:13] == ["mean", *names, "MRPC F1", "STS-B rho"] and "MR 121" in title
+    assert found["MR"][-3:] == ["77.4", "81.1", "83.6"] and found["SNLI"][-3:] == ["–"] * 3
+    assert found["STS-B"][-3:] == ["64.7", "75.6", "–"]
+    assert f"\nSICK-E: not measured. {small} lacks SICK/SICK_train.txt or " in "\n".join(lines)
 
 
 @needs_scikit_learn
@@ -376,5 +379,5 @@ def test_each_row_learns_from_its_own_vectors(trained, monkeypatch):
 
 def test_how_much_of_snli_was_learned_from_is_said():
     task = task_of(np.arange(3), 2, 0, 1, sides=2, large=True)
-    shown = senteval.summary("folder", {"SNLI": task}, {"trained": {"SNLI": np.array([2])}}, {})
-    assert "SNLI: learned from 2 pairs, all of it has 549,367" in shown and "100.0 [" in shown
+    assert ("SNLI: learned from 2 pairs, all of it has 549,367"
+            in senteval.note("folder", {"SNLI": task}, {}))

@@ -1,6 +1,7 @@
 """STS: the official files and their traps, the years, similarity, what is said of it."""
 
 import csv
+import re
 from collections import Counter
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.evaluation import command, cqa, sts
-from convsim_mini.evaluation.metrics import pearson, spearman
+from convsim_mini.evaluation.metrics import correlation, pearson, spearman
+from convsim_mini.evaluation.results import measured
 from convsim_mini.evaluation.sts import Sts
 from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.training.run import load_run, save_tuned
@@ -134,17 +136,16 @@ def test_a_year_is_the_mean_over_its_sets_plain_and_weighted():
     genres = np.repeat(["b", "a"], [10, 90])
     labels, values = rng.uniform(0, 5, 100), rng.standard_normal(100)
     values[:10] += labels[:10]
-    figures = [[100 * measure(values[genres == one], labels[genres == one])
-                for measure in (pearson, spearman)] for one in "ab"]
-    text = sts.summary("STS16-en-test", Sts(genres, labels, [], []), {"trained": values}, {})
-    plain = [(x + y) / 2 for x, y in zip(*figures)]
-    weighted = [0.9 * x + 0.1 * y for x, y in zip(*figures)]
-    header, _, trained, *published, source = text.splitlines()
-    assert header.split()[-4:] == ["a", "90", "b", "10"]
-    assert [line.split()[-1] for line in published] == ["51.4", "71.5"]
-    assert "published" in source and all("published" in line for line in published)
-    shown = [float(cell) for cell in trained.replace("/", " ").split()[1:]]
-    np.testing.assert_allclose(shown, [*plain, *weighted, *figures[0], *figures[1]], atol=0.051)
+    of_year = Sts(genres, labels, [], [], year=True)
+    figures = sts.figures(of_year, values)
+    assert [*figures] == ["mean r", "mean rho", "weighted r", "weighted rho", "a", "b"]
+    for name, measure in (("r", pearson), ("rho", spearman)):
+        a, b = (100 * measure(values[genres == one], labels[genres == one]) for one in "ab")
+        assert figures[f"mean {name}"][0] == pytest.approx((a + b) / 2)
+        assert figures[f"weighted {name}"][0] == pytest.approx(0.9 * a + 0.1 * b)
+        assert name == "rho" or (figures["a"][0], figures["b"][0]) == pytest.approx((a, b))
+    difference, *interval = sts.lead(of_year, values, -values)
+    assert difference == pytest.approx(2 * figures["mean r"][0]) and np.isnan(interval).all()
 
 
 def test_one_command_measures_the_benchmark_and_the_years(year, tmp_path, run_copy, capsys):
@@ -154,8 +155,9 @@ def test_one_command_measures_the_benchmark_and_the_years(year, tmp_path, run_co
     command.main("sts", "--data", "--vectors", argv=[
         str(run_copy), "--data", str(tmp_path), "--vectors", str(tmp_path / "some.vec")])
     out = capsys.readouterr().out
-    assert "STS dev, r / rho × 100" in out and "STS16-en-test, r / rho × 100" in out
-    assert "headlines 30" in out and "plagiarism 12" in out
+    assert "STS dev, 9 pairs (news 9)" in out and "nan" not in out
+    assert "STS STS16-en-test, 42 pairs (headlines 30, plagiarism 12)" in out
+    assert re.search(r"^InferSent \(Conneau 2018\) +71\.5 ", out, re.MULTILINE)
     lines = [line.split("  ")[0] for line in out.splitlines()]
     for row in ("trained", "trained, as cosine", "SIF of some.vec",
                 "mean of own vectors", "binary word cosine"):
@@ -190,7 +192,7 @@ def test_a_runs_rows_are_its_vectors_plain_and_tuned(run_copy):
     assert np.abs(found["trained"] - found["trained, tuned"]).max() > 0.1
 
 
-def test_whatever_encodes_is_scored_by_its_cosines(trained, capsys):
+def test_whatever_encodes_is_scored_by_its_cosines(trained):
     """A function from texts to vectors, of any length, stands where a Run may stand."""
     own = sts.read(sts.OWN)
     encoder = load(trained[0])
@@ -204,43 +206,20 @@ def test_whatever_encodes_is_scored_by_its_cosines(trained, capsys):
     questions = cqa.read(cqa.OWN)
     np.testing.assert_allclose(cqa.scores(encode, questions)["trained"],
                                cqa.cosines(questions, encoder.encode), atol=1e-5)
-    command.evaluate("sts", encode, sts.find(None))
-    assert f"{100 * pearson(np.arccos(-expected), own.labels):.1f} [" in capsys.readouterr().out
+    (one,) = measured(encode, None, ["sts"])
+    assert one.figures()["trained, as cosine"]["r"] == pytest.approx(
+        correlation(expected, own.labels), abs=1e-3)
 
 
 @pytest.mark.filterwarnings("error")
-def test_the_table_shows_r_and_rho_of_each_genre():
+def test_figures_are_r_of_all_and_of_each_genre_there_and_rho():
     genres = np.repeat(["news", "captions"], [20, 40])        # of forums there are none
     labels, similarity = np.random.default_rng(0).random((2, 60))
-    header, _, row = sts.score_table("train", Sts(genres, labels, [], []),
-                                     {"it": similarity}).splitlines()
-    assert header.split()[-8:] == "all 60 captions 40 forums 0 news 20".split()
-    expected = [100 * measure(similarity[some], labels[some])
-                for some in (slice(None), slice(20, None), slice(20))
-                for measure in (pearson, spearman)]
-    shown = [float(cell) for cell in row.split("]")[1].replace("/", " ").split()]
-    assert row.startswith("it") and f" {expected[0]:.1f} [" in row
-    assert shown == pytest.approx([expected[1], *expected[2:4], np.nan, np.nan, *expected[4:]],
-                                  abs=0.051, nan_ok=True)
-
-
-def test_better_is_only_said_where_the_test_says_so():
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 26, 500) / 5
-    x, z = y + rng.standard_normal(500), y ** 1.5 + 6 * rng.standard_normal(500)
-    twin = x + 0.01 * np.random.default_rng(1).standard_normal(500)
-    lines = sts.comparison(x, {"coarse": z, "twin": twin, "labels": y, "constant": np.ones(500)},
-                           y).splitlines()
-    assert [line.split("(")[0].rsplit(None, 1) for line in lines[1:]] == [
-        ["  better than", "coarse"], ["  not told apart from", "twin"], ["  worse than", "labels"]]
-    assert "constant (+nan, p = nan)" in lines[2]
-    difference = 100 * (pearson(x, y) - pearson(z, y))
-    assert f"coarse ({difference:+.1f}, p = " in lines[1]
-
-
-@pytest.mark.parametrize("t, p, said", [
-    (2.0, 0.049, "better than"), (-2.0, 0.049, "worse than"), (1.9, 0.051, "not told apart from")])
-def test_the_level_of_the_test_is_5_per_cent(monkeypatch, t, p, said):
-    monkeypatch.setattr(sts, "williams_test", lambda x, z, y: (t, p))
-    y = np.arange(4.0)
-    assert sts.comparison(y, {"it": y}, y).splitlines()[1].startswith(f"  {said}")
+    pairs = Sts(genres, labels, [], [])
+    assert sts.title("train", pairs).startswith("STS train, 60 pairs (captions 40, news 20)")
+    figures = sts.figures(pairs, similarity)
+    assert [*figures] == ["r", "captions", "news", "rho"]
+    for metric, some in (("r", slice(None)), ("captions", slice(20, None)), ("news", slice(20))):
+        assert figures[metric] == correlation(similarity[some], labels[some])
+    assert figures["rho"][0] == pytest.approx(100 * spearman(similarity, labels))
+    assert np.isnan([*sts.figures(pairs, np.ones(60)).values()]).all()

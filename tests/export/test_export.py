@@ -11,10 +11,9 @@ import convsim_mini
 from convsim_mini import train
 from convsim_mini.export import __main__ as export
 from convsim_mini.evaluation import sts
-from convsim_mini.evaluation.metrics import r_with_interval
+from convsim_mini.evaluation.results import cell
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_run, save_run, save_tuned
-from convsim_mini.training.tasks import pairs_before
 
 from conftest import command
 from numpy_alone import with_numpy_alone
@@ -95,13 +94,12 @@ def test_what_is_printed_and_what_the_card_says(trained, exported):
     folder, done = exported
     run, card = load_run(trained[0]), (folder / "README.md").read_text()
     own = sts.read(sts.OWN)
-    of_run, of_folder = (r_with_interval(sts.cosines(one(trained[0]).encode, own), own.labels)
+    of_run, of_folder = (cell(sts.figures(own, sts.cosines(one(trained[0]).encode, own))["r"])
                          for one in (convsim_mini.load, in_16_bits))
     assert f"100: the run {of_run}, the folder {of_folder}\n" in done.stdout
     assert f"interval: {of_folder}. The own set" in card and export.SMALLER not in done.stdout
     assert "a vector of 16 numbers." in card
-    drawn = pairs_before(run.config, run.step)
-    assert f"It was trained on pairs.tsv. Training drew {drawn:,} pairs in all" in card
+    assert f"It was trained on pairs.tsv. Training took {run.step} steps" in card
     assert "It is a deep averaging network\nthat" in card
     assert card.startswith("---\nlibrary_name: sentence-transformers\npipeline_tag: sentence-sim")
     assert "\n# license: none is chosen yet" in card and "{" not in card
@@ -117,7 +115,7 @@ def test_no_name_becomes_code_and_each_task_names_its_data(run_copy, tmp_path):
     card = (tmp_path / name / "README.md").read_text()
     code = ast.parse(card.split("```python\n")[1].split("```")[0])
     assert code.body[1].value.args[0].value == name
-    assert str(tmp_path) not in card and "It went on from the run first." in card
+    assert str(tmp_path) not in card and "It started from the run first." in card
     for task, says in (("conversation", "gone.tsv. Training"), ("nli", "SNLI. Training"),
                        ("multitask", "gone.tsv, SNLI. Training")):
         config = dataclasses.replace(gone, task=task)

@@ -67,7 +67,7 @@ def test_every_paper_that_a_lesson_names_stands_among_the_references():
     papers = re.findall(r'<a id="(.*?)">', page)
     named = {f"{found['author']}-{found['year']}".lower() for cell in texts_of_all_lessons()
              for found in LINKED.finditer(cell) if found["author"]}
-    assert named <= set(papers) and {"glorot-2010", "levy-2014", "williams-1959"} <= named
+    assert named <= set(papers) and {"glorot-2010", "levy-2014", "efron-1979"} <= named
 
 
 def test_every_lesson_has_its_place_and_every_exercise_its_solution():

@@ -5,11 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from convsim_mini import load, train
+from convsim_mini import train
 from convsim_mini.evaluation import cqa, response, sts
-from convsim_mini.evaluation.metrics import (
-    map_difference, mean_interval, pearson, pearson_difference, per_cent, ranking_scores,
-    with_interval)
+from convsim_mini.evaluation.results import cell
 from convsim_mini.report import compare
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_run
@@ -44,27 +42,23 @@ def test_runs_stand_side_by_side(folders, tmp_path, capsys):
     compare.main([*map(str, folders), "--data", str(tmp_path)])
     tables = tables_of(capsys.readouterr().out)
     one, two = runs = [load_run(folder) for folder in folders[:2]]
-    pairs, asked = sts.read(sts.OWN), cqa.read(cqa.OWN)
-    test = response.read(response.find(None, one)["test"])
-    right = [response.scores(run, test)["trained"] == 1 for run in runs]
-    x = [sts.cosines(load(folder).encode, pairs) for folder in folders[:2]]
-    best = [cqa.top_ten(asked, cqa.scores(run, asked)["trained"]) for run in runs]
+    figures, leads = [], []
+    for task, row, source in ((response, "trained", response.find(None, one)["test"]),
+                              (sts, "trained, as cosine", sts.OWN), (cqa, "trained", cqa.OWN)):
+        dataset = task.read(source)
+        first, second = (task.scores(run, dataset)[row] for run in runs)
+        figures.append([next(iter(task.figures(dataset, x).values())) for x in (first, second)])
+        leads.append(task.lead(dataset, second, first))
 
     scores = tables["run"]
-    assert scores[0] == ["run", "P@1", "STS dev", "MAP cqa-dev"]
+    assert scores[0] == ["run", "P@1, response test", "r, sts dev", "MAP, cqa cqa-dev"]
     assert [row[0] for row in scores[1:]] == ["one", "two", "three", "mean of one, two"]
     for k in (0, 1):
-        assert scores[1 + k][1::2] == [with_interval(figures) for figures in (
-            per_cent(right[k]), 100 * ranking_scores(best[k])[0])]
-        assert scores[1 + k][2].startswith(f"{100 * pearson(x[k], pairs.labels):.1f} [")
-    shares = [100 * answers.mean() for answers in right]
+        assert scores[1 + k][1:] == [cell(of_runs[k]) for of_runs in figures]
+    shares = [value for value, *_ in figures[0]]
     assert scores[4][1] == f"{np.mean(shares):.1f} ± {np.std(shares, ddof=1):.1f}"
-    differences = (mean_interval(100 * (right[1].astype(float) - right[0])),
-                   100 * np.array(pearson_difference(x[1], x[0], pairs.labels)),
-                   100 * np.array(map_difference(best[1], best[0])))
-    assert tables["difference"][1] == [
-        "two − one", *(with_interval(difference, "+.1f") for difference in differences)]
-    assert tables["difference"][2][:2] == ["three − one", "other inputs"]
+    assert tables["difference"][1] == ["two − one", *(cell(lead, "+.1f") for lead in leads)]
+    assert tables["difference"][2][:2] == ["three − one", "–"]
     assert tables["setting"] == [["setting", "one", "two", "three"],
                                  ["pairs", *[str(one.config.pairs)] * 2,
                                   str([str(folders[0].parent / "other.tsv")])],
@@ -75,10 +69,10 @@ def test_runs_stand_side_by_side(folders, tmp_path, capsys):
 def test_what_is_absent_is_told_once(folders, tmp_path, capsys, monkeypatch):
     compare.main([*map(str, folders[:2]), "--data", str(tmp_path)])
     text = capsys.readouterr().out
-    assert tables_of(text)["run"][0] == ["run", "P@1"]
+    assert tables_of(text)["run"][0] == ["run", "P@1, response test"]
     assert text.count("sts: not measured. ") == text.count("cqa: not measured. ") == 1
     (folders[0].parent / "other.tsv").unlink()
     compare.main([str(folders[0]), str(folders[2])])
     text = capsys.readouterr().out
-    assert tables_of(text)["run"][0] == ["run", "STS own set", "MAP own set"]
+    assert tables_of(text)["run"][0] == ["run", "r, sts own set", "MAP, cqa own set"]
     assert text.count("response: not measured. ") == 1

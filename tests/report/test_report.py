@@ -1,10 +1,7 @@
-"""The report: its cells, its rules, what it says of absent data, and tasks that are new."""
+"""The report: its cells, its rules, and what it says of absent data."""
 
 import dataclasses
 import shutil
-import sys
-from textwrap import indent
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,10 +9,9 @@ from matplotlib.image import imread
 
 from convsim_mini import train
 from convsim_mini.common.tables import markdown
-from convsim_mini.evaluation import EVALUATIONS, cqa, response, sts
-from convsim_mini.evaluation.metrics import pearson, ranking_scores
+from convsim_mini.evaluation import EVALUATIONS, cqa, sts
+from convsim_mini.evaluation.results import cell, measured
 from convsim_mini.report import __main__ as report, page
-from convsim_mini.report.results import TUNED, measure, summaries
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_run, save_tuned
 
@@ -70,60 +66,42 @@ def text(written):
 
 def table_under(text, title):
     """The rows of the first table below a title, by their first cells; "head" is the heading."""
-    lines = text.split(f"# {title}", 1)[1].split("\n|", 1)[1].split("\n\n", 1)[0].splitlines()
+    lines = text.split(title, 1)[1].split("\n|", 1)[1].split("\n\n", 1)[0].splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
     return {"head": rows[0]} | {row[0]: row[1:] for row in rows[2:]}
 
 
-def figures(cell):
-    return [float(figure) for figure in cell.split(" / ")]
-
-
 def test_the_runs_are_described(text):
-    runs = table_under(text, "The runs")
+    runs = table_under(text, "# The runs")
     of_runs = {name: dict(zip(runs["head"][1:], row)) for name, row in runs.items()}
-    assert of_runs["start"]["pairs seen"] == f"{30 * 64:,}"
-    assert of_runs["nli-1"]["pairs seen"] == f"{2 * 64 + 2 * 60:,}"
-    assert [of_runs[run]["goes on from"] for run in ("start", "nli-0.5")] == ["–", "start"]
+    assert of_runs["start"]["step kept"] == "30" and of_runs["start"]["batch"] == "64"
+    assert [of_runs[run]["started from"] for run in ("start", "nli-0.5")] == ["–", "start"]
     assert of_runs["nli-1"]["trained on"] == "conversations + SNLI"
     assert "cores" in of_runs["start"]["machine"] and of_runs["start"]["pairs of"] == "pairs.tsv"
-    assert [*table_under(text, "Side by side")][1:] == ["start", "nli-0.5", "nli-1"]
+    assert [*table_under(text, "# Side by side")][1:] == ["start", "nli-0.5", "nli-1"]
 
 
 def test_every_table_of_the_paper_has_what_was_measured(runs, data, text):
-    start, whole = load_run(runs[0]), load_run(runs[2])
-    one = table_under(text, "Table 1")
-    assert [*one] == ["head", "start", "nli-0.5", "nli-1"]
-    ranks = response.scores(start, response.read(response.find(None, start)["test"]))["trained"]
-    ours = [100 * (ranks <= n).mean() for n in (1, 3, 10)]
-    assert figures(one["start"][1]) == pytest.approx(ours, abs=0.051)
-    theirs = page.PUBLISHED["RESPONSE"]["DAN"]
-    assert figures(one["start"][0]) == theirs
-    assert figures(one["start"][2]) == pytest.approx(np.subtract(ours, theirs), abs=0.051)
-    assert one["nli-1"][0] == one["nli-1"][2] == "–"    # the paper has none of its multitask run
-
-    result = measure(whole, data, ["sts", "nli", "cqa"])
-    two = table_under(text, "Table 2")
-    right = result.scores["nli"]["test"]["trained"] == result.data["nli"]["test"].labels
-    assert "start" not in two and two["nli-1"][0] == "84.1"
-    assert float(two["nli-1"][1]) == pytest.approx(100 * right.mean(), abs=0.051)
-
-    four = table_under(text, "Tables 3 and 4")
-    pairs = result.data["sts"]["dev"]
-    for row, state in (("trained", "out of the box"), (TUNED, "tuned")):
-        r = [100 * pearson(result.scores["sts"]["dev"][row][kept], pairs.labels[kept])
-             for kept in (np.full(60, True), *(pairs.genres == genre for genre in sts.GENRES[1:]))]
-        assert figures(four[f"nli-1, {state}, dev"][1]) == pytest.approx(r, abs=0.051)
-    assert four["nli-1, tuned, dev"][0] == "83.5 / 88.8 / 75.9 / 73.1"
-    assert four["start, tuned, dev"][1] == four["start, out of the box, test"][1] == "–"
-    assert four["InferSent, published, test"] == ["75.8", "–", "–"]
-
-    six = table_under(text, "Table 6")
-    questions = cqa.read(cqa.OWN)
-    map_ = 100 * ranking_scores(cqa.top_ten(questions, cqa.scores(whole, questions)["trained"]))
-    assert float(six["nli-1, 2017-test"][1]) == pytest.approx(map_[0][0], abs=0.051)
-    assert [six[f"nli-1, {year}-test"][0] for year in (2016, 2017)] == ["–", "47.4"]
-    assert six["KeLP-contrastive1, published, test of 2017"] == ["49.0", "–", "–"]
+    """Table → a row of ours, a cell of it, the paper's row, a cell of that."""
+    found = {(one.task, one.name): one for run in map(load_run, (runs[0], runs[2]))
+             for one in measured(run, data, ["response", "sts", "nli", "cqa"])}
+    for title, task, name, row, metric, paper, theirs in (
+            ("Table 1", "response", "test", "trained", "P@3", "the paper: DAN, other inputs", 70.2),
+            ("Table 2", "nli", "test", "trained", "accuracy", "the paper: Reddit + SNLI", 84.1),
+            ("Tables 3 and 4", "sts", "dev", "trained, tuned", "news",
+             "the paper: Reddit + SNLI, tuned", 73.1),
+            ("Tables 3 and 4", "sts", "dev", "trained", "r", "InferSent (Yang 2018)", 80.1),
+            ("Table 6", "cqa", "2017-test", "trained", "MAP", "KeLP-contrastive1 (Yang 2018)", 49)):
+        one = found[task, name]
+        heading = one.module.title(one.name, one.data)
+        table = table_under(text.split(f"# {title}", 1)[1], heading)
+        column = table["head"].index(metric) - 1
+        ours = [cells[column] for label, cells in table.items()
+                if label in (row, f"nli-1: {row}", f"nli-0.5, nli-1: {row}")]
+        assert cell(one.figures()[row][metric]) in ours
+        assert table[paper][column] == f"{theirs:.1f}"
+    assert "start: trained" in table_under(text, "# Table 1") and "2016-test: 10 questions" in text
+    assert text.count("KeLP") == 1                            # 2016 had other systems
 
 
 def test_figures_are_drawn_and_stand_in_the_page(written, text):
@@ -132,48 +110,33 @@ def test_figures_are_drawn_and_stand_in_the_page(written, text):
         picture = imread(written / name)[..., :3]
         colourful = (np.ptp(picture, axis=2) > 0.3).mean()
         assert picture.shape[0] > 400 and 0.0005 < colourful < 0.5
-    eight = table_under(text, "Figure 8")
+    eight = table_under(text, "# Figure 8")
     assert eight["head"][1:] == ["0%", "50%", "100%"]
-    start = figures(table_under(text, "Tables 3 and 4")["start, out of the box, dev"][1])
-    assert [float(eight[f"{genre}, dev"][0]) for genre in ("all", "captions")] == start[:2]
-    for claim in (page.TABLE_1, page.TABLES_3_AND_4, page.FIGURE_8):
-        assert f"\n\n{claim}\n\n" in text
+    start = table_under(text, "# Tables 3 and 4")["start: trained"]
+    assert [eight[f"{metric}, dev"][0] for metric in ("r", "captions")] == start[:2]
+    for claim in (*page.PAPER.values(), page.TABLE_5, page.FIGURE_8):
+        assert f"\n\n{claim}\n" in text
 
 
-def test_a_new_evaluation_shows_up(runs, tmp_path, monkeypatch, capsys):
-    module = SimpleNamespace(
-        find=lambda data, run: {"own": 7}, read=lambda source: source + 1,
-        scores=lambda run, dataset: {"trained": run.step + dataset},
-        baselines=lambda run, dataset, vectors=None: {"chance": dataset},
-        summary=lambda name, dataset, scores, baselines: f"{name}: {scores | baselines}")
-    monkeypatch.setitem(EVALUATIONS, "new", "what nobody measured")
-    monkeypatch.setitem(sys.modules, "convsim_mini.evaluation.new", module)
-    out = tmp_path / "new" / "out"
-    for _ in range(2):                                        # the second replaces the first
-        report.main([str(runs[0]), "--on", "new", "--out", str(out)])
-        text = (out / "report.md").read_text()
-        assert ("## new: what nobody measured\n\nstart:\n\n    own: {'trained': 38, 'chance': 8}"
-                in text)
-        assert f"{out / 'report.md'}: 1 runs" in capsys.readouterr().out
-
-
-def test_each_task_shows_what_its_command_prints_or_why_it_does_not(runs, data, text):
-    result = measure(load_run(runs[0]), data, ["sts", "nli"])
-    assert all(indent(summary, "    ") in text for summary in summaries(result, "sts"))
+def test_a_task_without_its_data_is_named_and_a_second_report_replaces_the_first(
+        runs, text, tmp_path):
     assert "start: not measured." in text.split("## nli:")[1]
-    assert "nli-1: not measured." not in text
+    assert "nli-1: not measured." not in text and "nan" not in text
+    for tasks in (["cqa", "sts"], ["sts"]):
+        report.main([str(runs[0]), "--on", *tasks, "--out", str(tmp_path)])
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "STS own set, 120 pairs" in text and "Table 6" not in text
 
 
 def test_without_data_and_pairs_it_says_so(runs, tmp_path, monkeypatch):
     run, tasks = load_run(runs[0]), [*EVALUATIONS]
     run = run._replace(config=dataclasses.replace(run.config, pairs=[str(tmp_path / "gone")]))
     monkeypatch.setattr(page, "read_log", lambda path: [])
-    text = page.page([measure(run, tmp_path, tasks)], tasks, tmp_path)
+    found = {(one.task, one.name): one for one in measured(run, tmp_path, tasks)}
+    text = page.page([(run, found)], tasks, tmp_path)
     assert text.count("start: not measured. ") == len(tasks) and "gone: cannot be read" in text
-    assert table_under(text, "Table 1")["start"][1] == "–"
-    assert table_under(text, "The runs")["start"][-2:] == ["–"] * 2
+    assert table_under(text, "# The runs")["start"][-2:] == ["–"] * 2
     assert not [*tmp_path.iterdir()]                          # no figure of nothing
-    assert "STS own set" in page.page([measure(run, None, ["sts"])], ["sts"], tmp_path)
 
 
 def test_good_and_bad_pairs_follow_the_rule():
@@ -184,11 +147,5 @@ def test_good_and_bad_pairs_follow_the_rule():
     assert [row[4].strip() for row in rows] == ["a", "e", "d", "c"]
 
 
-def test_cells_keep_apart_what_is_absent():
-    rows = [["a", (50.0, 60.0), [51.0, 58.5]], ["b", [], [1.0]], ["c", (1.0,), []]]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")]
-             for line in page.beside("x", rows).splitlines()[2:]]
-    assert cells == [["a", "50.0 / 60.0", "51.0 / 58.5", "+1.0 / -1.5"],
-                     ["b", "–", "1.0", "–"], ["c", "1.0", "–", "–"]]
-    assert page.figures([1.0, np.nan]) == "1.0 / –"
+def test_a_bar_in_a_cell_is_escaped():
     assert markdown(["a"], [["b|c"]]).splitlines()[-1] == r"| b\|c |"

@@ -54,7 +54,7 @@ def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
     ({"stepz": 3}, "unrecognized arguments: --stepz 3; did you mean --steps?"),
     ({"steps": "many"}, "--steps many: expected int"),
     ({"optim.decay": "x"}, "--optim.decay x: expected linear, none"),
-    ({"init": "nowhere"}, "nowhere: is no run"), ({"run": "taken"}, "taken: exists already")])
+    ({"init": "nowhere"}, "nowhere: is not a run"), ({"run": "taken"}, "taken: exists already")])
 def test_mistakes_are_named_before_anything_is_written(
         pairs, settings, tmp_path, monkeypatch, change, told):
     monkeypatch.chdir(tmp_path)
@@ -68,7 +68,7 @@ def test_pairs_may_come_one_by_one_but_must_be_there(pairs, settings, tmp_path):
     convsim_mini.fit((pair for pair in pairs), tmp_path / "run", **settings)
     assert (tmp_path / "run.pairs.jsonl").read_text().count("\n") == len(pairs)
     for none in ([], iter(()), frame(input=[], response=[])):
-        with pytest.raises(UserError, match="pairs: there are none"):
+        with pytest.raises(UserError, match="pairs is empty"):
             convsim_mini.fit(none, **settings)
     with pytest.raises(UserError, match="pairs: one is .*a.*c.*; expected .message, reply."):
         convsim_mini.fit([("a", "b", "c")], **settings)

@@ -181,7 +181,7 @@ def test_a_run_that_no_step_makes_better_keeps_its_first_values(config, monkeypa
     assert found.step == 0 and finished(folder)
     first = train.starting_model(found.config, corpus).params
     assert all((found.model.params[name] == first[name]).all() for name in first)
-    assert "made it no better: too few pairs, or steps. Start from another run: --init" in (
+    assert "did not improve it: too few pairs or steps. Start from another run: --init" in (
         train.summary(folder, corpus, before))
 
 

@@ -45,7 +45,7 @@ def test_a_matrix_is_added_to_the_file(run_copy):
         np.testing.assert_allclose(load(run_copy, tuned=True).encode("hello"),
                                    load(run_copy).encode("hello"))
     shutil.copy(run_copy / MODEL, run_copy / TRAINING)
-    with pytest.raises(UserError, match="training is not finished; go on first"):
+    with pytest.raises(UserError, match="training is not finished; finish it first"):
         save_tuned(run, turned)
 
 
@@ -80,7 +80,7 @@ def test_a_forged_run_is_told(run_copy, place, value):
     *groups, name = place.split(".")
     functools.reduce(dict.get, groups, about)[name] = value
     arrays_file.save_arrays(run_copy / MODEL, arrays, about)
-    with pytest.raises(UserError, match="model.safetensors: is no whole run .*; restore it, or"):
+    with pytest.raises(UserError, match="safetensors: is damaged or incomplete .*; restore it, or"):
         load(run_copy)
 
 
@@ -103,8 +103,8 @@ def test_arrays_are_whole_however_they_lie(tmp_path):
 
 
 @pytest.mark.parametrize("files, words", [
-    ([], "is no run"), ([TRAINING], "stopped before its first checkpoint; go on: .* --resume"),
-    (None, "is no run")])
+    ([], "is not a run"), (None, "is not a run"),
+    ([TRAINING], "stopped before its first checkpoint; resume it: .* --resume")])
 def test_a_folder_without_a_run_is_named(tmp_path, files, words):
     folder = tmp_path / "run"
     if files is not None:

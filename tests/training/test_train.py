@@ -18,7 +18,7 @@ from convsim_mini.evaluation.response import drawn
 from convsim_mini.training.initial import initial_model
 from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import describe, load_run, newest
-from convsim_mini.training.tasks import Tasks, batch_sizes, steps_of_tasks, with_steps
+from convsim_mini.training.tasks import Tasks, steps_of_tasks, with_steps
 
 from conftest import SMALL, command, generate_pairs, weights
 
@@ -179,7 +179,6 @@ def test_the_paper_has_larger_batches_and_lower_rates_after_30_of_40_million_ste
     expected = {0: (128, 0.01), 29_999_999: (128, 0.01), 30_000_000: (256, 0.001),
                 39_999_999: (256, 0.001)}
     for step, (pairs, rate) in expected.items():
-        assert batch_sizes(config.optim, step, config.steps) == (pairs, pairs)
         # The gradient is the mean's: the paper's summed loss makes the rate `pairs` times larger.
         assert (rates(config.optim, step, config.steps, pairs)
                 == pytest.approx((pairs * rate, pairs * rate)))
@@ -249,6 +248,6 @@ def test_steps_follow_from_epochs_where_only_these_are_given(options, steps, tmp
 
 def test_steps_are_spread_over_the_tasks():
     config = replace(parse_config([]), task="multitask", nli_share=0.3)
-    assert [steps_of_tasks(config, *part) for part in ((0, 3), (3, 10))] == [(3, 0), (4, 3)]
+    assert [steps_of_tasks(config, steps) for steps in (0, 3, 10)] == [(0, 0), (3, 0), (7, 3)]
     both = replace(config, optim=replace(config.optim, nli_workers=0.5))
-    assert steps_of_tasks(both, 3, 10) == (7, 7)
+    assert steps_of_tasks(both, 7) == (7, 7)

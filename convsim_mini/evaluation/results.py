@@ -1,0 +1,148 @@
+"""Every figure in one shape, row → metric → (value, low, high), and every table made of them.
+
+The commands, the end of a training, `report` and `--json` show what is measured here. This file
+alone calls the functions of a task, which evaluation/__init__.py describes. published.json holds
+what others measured: task → pattern of data sets' names → row → metric → value; and its sources.
+"""
+
+from fnmatch import fnmatch
+from importlib import import_module
+from math import inf, isnan, nan
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..common.cli import UserError
+from ..common.tables import table
+from ..training.run import Run
+from .baselines import words_of
+from .word_vectors import read_vectors
+
+PUBLISHED = msgspec.json.decode(Path(__file__).with_name("published.json").read_bytes())
+WIDEST = 6    # metrics that stand in columns; more of them stand in lines
+
+
+class Measured(NamedTuple):
+    """What was predicted on one data set of a task, or why the task could not be measured."""
+
+    task: str                # a name in EVALUATIONS
+    name: str = ""           # of the data set
+    data: Any = None         # what the task's `read` returned
+    scores: dict = {}        # row → predictions, of what is evaluated
+    baselines: dict = {}     # row → predictions
+    absent: str = ""         # why there is no data set
+
+    @property
+    def module(self):
+        """The task's functions."""
+        return import_module(f".{self.task}", __package__)
+
+    def figures(self):
+        """Row → metric → (value, low, high); low and high are nan where there is no interval."""
+        return {row: self.module.figures(self.data, predictions)
+                for row, predictions in (self.scores | self.baselines).items()}
+
+    def published(self):
+        """The same of others on a data set of this name."""
+        return {row: {metric: (value, nan, nan) for metric, value in figures.items()}
+                for pattern, rows in PUBLISHED.get(self.task, {}).items()
+                if fnmatch(self.name, pattern) for row, figures in rows.items()}
+
+
+def measured(encode, folder, tasks, vectors=None, choosing=False):
+    """Yield the Measured of every data set of these tasks, or what a task lacks.
+
+    encode: a Run; or a function from a list of n texts to vectors (n, d), as every library of
+    sentence embeddings has one; or None for the baselines alone
+    folder: of the data; None: the small own sets; vectors: a file of word vectors, or None;
+    choosing: leave out the test sets of others and all baselines. Raises UserError for damaged
+    files.
+    """
+    run = encode if isinstance(encode, Run) else None
+    for task in tasks:
+        module = Measured(task).module
+        try:
+            sources = module.find(folder, run)
+        except UserError as error:
+            yield Measured(task, absent=str(error))
+            continue
+        datasets = {name: module.read(source) for name, source in sources.items()
+                    if not choosing or to_choose_by(task, name)}
+        of_words = None
+        if vectors and hasattr(module, "texts_of"):           # one pass over what may be large
+            texts = [text for dataset in datasets.values() for text in module.texts_of(dataset)]
+            of_words = {vectors.name: read_vectors(vectors, words_of(texts))}
+        for name, dataset in datasets.items():
+            scores = module.scores(encode, dataset) if encode else {}
+            baselines = {} if choosing else module.baselines(run, dataset, of_words)
+            yield Measured(task, name, dataset, scores, baselines)
+
+
+def to_choose_by(task, name):
+    """Whether one may choose by a data set of this name: it is not a test set of others."""
+    return task == "response" or "dev" in name or name == "own set"
+
+
+def show(ones, table=table):
+    """The text of one data set: title, table with published rows, who is ahead, notes.
+
+    ones: a Measured; or a run's name → its Measured, of several runs on data sets of one title
+    table: a function from a header and rows of cells to a text
+    """
+    ones = ones if isinstance(ones, dict) else {"": ones}
+    (run, first), *_ = ones.items()
+    if first.absent:
+        return f"{run or first.task}: not measured. {first.absent}"
+    rows, texts = {}, {}    # what is shown → the runs of which it is true
+    for run, one in ones.items():
+        figures = one.figures()
+        for row, of_row in figures.items():
+            rows.setdefault((row, str(of_row)), (of_row, []))[1].append(run)
+        for text in (lead(one, figures), one.module.note(one.name, one.data, one.scores)):
+            texts.setdefault(text, []).append(run)
+
+    def named(text, runs):
+        return text if len(runs) == len(ones) else f"{', '.join(runs)}: {text}"
+
+    rows = {named(row, runs): figures for (row, _), (figures, runs) in rows.items()}
+    published = first.published()
+    sources = "; ".join(f"{mark}: {source}" for mark, source in PUBLISHED["sources"].items()
+                        if any(mark in row for row in published))
+    return "\n\n".join([
+        first.module.title(first.name, first.data), grid(rows | published, table),
+        *([f"Published. {sources}"] if published else []),
+        *(named(text, runs) for text, runs in texts.items() if text)])
+
+
+def lead(one, figures):
+    """A sentence: is the first row of a Measured ahead of its best baseline? "" without either.
+
+    It is ahead where the paired 95% interval of the difference leaves out 0. figures: its figures
+    """
+    if not one.scores or not one.baselines:
+        return ""
+    row, metric = next((row, metric) for row in one.scores for metric in figures[row])
+    values = {name: figures[name][metric][0] for name in one.baselines}
+    best = max(values, key=lambda name: -inf if isnan(values[name]) else values[name])
+    gap = one.module.lead(one.data, one.scores[row], one.baselines[best])
+    says = ("is ahead of" if gap[1] > 0 else "is behind" if gap[2] < 0
+            else "cannot be told apart from")
+    return f"{row} {says} the best baseline, {best}: {metric} {cell(gap, '+.1f')}, paired."
+
+
+def grid(rows, table=table, form=".1f"):
+    """The table of row → metric → (value, low, high); the metrics are those of the first row."""
+    metrics = [*next(iter(rows.values()))]
+    cells = [["[95% interval]", *metrics]]
+    cells += [[row, *(cell(figures.get(metric, (nan, nan, nan)), form) for metric in metrics)]
+              for row, figures in rows.items()]
+    header, *lines = zip(*cells) if len(metrics) > WIDEST else cells
+    return table(header, lines)
+
+
+def cell(figure, form=".1f"):
+    """A value and its interval as text: 51.0 [49.2, 52.8]; "–" for nan, without a nan interval."""
+    value, low, high = (format(number, form) for number in figure)
+    interval = "" if isnan(figure[1]) else f" [{low}, {high}]"
+    return "–" if isnan(figure[0]) else value + interval

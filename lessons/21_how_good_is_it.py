@@ -380,7 +380,7 @@ check(3, expected_average_precision, judge_expected)
 # | --- | --- | --- | --- |
 # | r of the trained encoder | 0.633 ± 0.02 | 0.606 to 0.65 | below 0.5, above 0.7 |
 # | trained less weighted words, in half-widths of the paired interval | 0.573 ± 0.2 | 0.172 to 0.814 | below -1, above 1 |
-# | the most that any of five strengths gains on the other half | 0.000288 ± 0.002 | -0.000814 to 0.00331 | above 0.015 |
+# | the most that any of five strengths gains on the other half | 0.000287 ± 0.002 | -0.000814 to 0.00329 | above 0.015 |
 # | ten questions: width of the range that holds 95% of guessing's MAPs | 0.216 ± 0.005 | 0.212 to 0.224 | below 0.15 |
 
 # %% [markdown]

@@ -97,7 +97,7 @@ def train(functions, argv, path):
         raise UserError(f"--model.dropout {config.model.dropout}: your attention knows no dropout; "
                         "leave the option out")
     with redirect_stdout(None):
-        job = prepare(config)
+        config, job = prepare(config)
     tasks, model = job.tasks, starting_model(config, job.corpus)
     copy = model._replace(params={name: p.copy() for name, p in model.params.items()})
     reference, seconds = curve(config, tasks, copy, "the project's")

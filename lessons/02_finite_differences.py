@@ -16,6 +16,8 @@ import sys
 sys.path += [".", "lessons"]
 from lesson import check, claim, expect, plt, seed, show
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from convsim_mini.core.gradcheck import (
@@ -270,12 +272,13 @@ params = {"layers.linear0.weight": 0.1 * rng.standard_normal((30, 50)),
           "layers.linear0.bias": 0.1 * rng.standard_normal(50),
           "layers.linear1.weight": 0.1 * rng.standard_normal((50, 20)),
           "layers.linear1.bias": 0.1 * rng.standard_normal(20)}
+model = SimpleNamespace(params=params)    # all that feed_forward reads of a model
 x, dy = rng.standard_normal((8, 30)), rng.standard_normal((8, 20))
 
 
 def two_layers(backward=feed_forward_backward):
     """L = Σ y · dy of y = tanh(x W₀ + b₀) W₁ + b₁ → L, gradients by name."""
-    y, caches = feed_forward(params, "layers", x)
+    y, caches = feed_forward(model, "layers", x)
     return (y * dy).sum(), backward(dy, caches)[1]
 
 

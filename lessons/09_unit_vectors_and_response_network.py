@@ -22,7 +22,7 @@ from convsim_mini.config import ModelConfig
 from convsim_mini.core.gradcheck import layer_error, numeric_gradient, relative_error
 from convsim_mini.core.layers import l2_normalize_backward, l2_normalize_forward
 from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
-from convsim_mini.core.model import response_backward, response_forward
+from convsim_mini.core.model import Model, response_backward, response_forward
 from convsim_mini.core.optim import Adaptive
 
 rng = np.random.default_rng(seed(9))
@@ -199,11 +199,12 @@ dz = l2_normalize_backward(dy, unit_cache)                    # (B, e)
 dv = dz + dz @ W.T                                            # directly, and through the layer
 dweight, dbias = v.T @ dz, dz.sum(axis=0)
 
-loss = lambda: float((response_forward(params, v, config)[0] * dy).sum())
+model = Model(params, config, 0)
+loss = lambda: float((response_forward(model, v)[0] * dy).sum())
 expect([relative_error(gradient, numeric_gradient(loss, array))
         for gradient, array in ((dv, v), (dweight, W), (dbias, b))], 0, 1e-8,
        "dv, dW, db, against differences")
-library_v_prime, cache = response_forward(params, v, config)
+library_v_prime, cache = response_forward(model, v)
 library_dv, grads = response_backward(dy, cache)
 assert np.allclose(v_prime, library_v_prime)
 expect([relative_error(dv, library_dv), relative_error(dweight, grads["response.linear0.weight"])],
@@ -222,10 +223,11 @@ def train_circle(network, steps=600):
         params |= {"response.linear0.weight": 0.03 * rng.standard_normal((width, width)),
                    "response.linear0.bias": np.zeros(width)}
     optimizer, losses = Adaptive(params), []                  # a box until lesson 16
+    model = Model(params, config, 0)
     for _ in range(steps):
         u, unit_cache = l2_normalize_forward(params["x"])
         v = u[reply]                                          # tied: the same vectors
-        v_prime, response_cache = response_forward(params, v, config) if network else (v, None)
+        v_prime, response_cache = response_forward(model, v) if network else (v, None)
         loss, loss_cache = batch_softmax_forward(u, v_prime, scale)
         losses.append(float(loss))
         du, dv = batch_softmax_backward(1.0, loss_cache)

@@ -342,8 +342,9 @@ def megabytes(arrays):
     return sum(sizes[key] for key in sizes.keys() - set(map(id, params.values()))) / 1e6
 
 
-both, encoder_cache = dan_forward(Model(params, config, WORDS), sentences)
-v, response_cache = response_forward(params, both[K:], config)
+model = Model(params, config, WORDS)
+both, encoder_cache = dan_forward(model, sentences)
+v, response_cache = response_forward(model, both[K:])
 _, loss_cache = batch_softmax_forward(both[:K], v, config.scale)
 kept = {"graph": megabytes([node.value for node in loss.ancestors() if node.parents]),
         "hand": megabytes(arrays_of((encoder_cache, response_cache, loss_cache)))}

@@ -233,7 +233,7 @@ def scores_of(model, batch):
     """Spread of a batch's scores, and the gap in spreads."""
     both, _ = encoder_forward(model, batch.sentences)
     B = len(both) // 2
-    v_prime, _ = response_forward(model.params, both[B:], model.config)
+    v_prime, _ = response_forward(model, both[B:])
     scores = model.config.scale * both[:B] @ v_prime.T
     wrong = scores[~np.eye(B, dtype=bool)].reshape(B, B - 1)
     spread, gap = wrong.std(axis=1).mean(), (scores.diagonal() - wrong.mean(axis=1)).mean()

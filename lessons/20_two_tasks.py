@@ -132,13 +132,14 @@ def linear_accuracy(features, labels, steps=400):
     classes = labels.max() + 1
     params = {"nli.linear0.weight": np.zeros((features.shape[1], classes)),
               "nli.linear0.bias": np.zeros(classes)}
-    optimizer = Adaptive(params)
+    optimizer, model = Adaptive(params), Model(params, None, 0)
     for _ in range(steps):
-        logits, caches = feed_forward(params, "nli", features[:half])
+        logits, caches = feed_forward(model, "nli", features[:half])
         _, cache = cross_entropy_forward(logits, labels[:half])
         dlogits = cross_entropy_backward(1.0, cache)
         optimizer.step(params, feed_forward_backward(dlogits, caches)[1], 0.02, 0)
-    return (feed_forward(params, "nli", features[half:])[0].argmax(axis=1) == labels[half:]).mean()
+    found = feed_forward(model, "nli", features[half:])[0].argmax(axis=1)
+    return (found == labels[half:]).mean()
 
 
 entailed = [pair for pair, label in zip(pairs, labels) if label == ENTAILMENT][:1000]

@@ -19,7 +19,7 @@ def dan_forward(model, packed, key=()):
     table = model.params[TABLE]
     packed = to_device(packed, array_module(table))
     x, bag_cache = word_bag_forward(table, packed, model.word_rows)       # (B, d)
-    x, layers_cache = feed_forward(model.params, "encoder", x)            # (B, e)
+    x, layers_cache = feed_forward(model, "encoder", x)                   # (B, e)
     u, unit_cache = l2_normalize_forward(x)                               # (B, e)
     return u, (bag_cache, layers_cache, unit_cache)
 

@@ -66,9 +66,10 @@ def l2_normalize_backward(dy, cache):
     return (dy - along * y) / norm
 
 
-def feed_forward(params, name, x):
-    """Layers `name`.linear0, linear1, … with tanh between them: x: (B, d) → (B, e), caches."""
-    caches, tanh_cache = [], None
+def feed_forward(model, name, x):
+    """Layers `name`.linear0, linear1, … of a Model, tanh between them: x: (B, d) → (B, e), caches.
+    """
+    params, caches, tanh_cache = model.params, [], None
     while f"{name}.linear{len(caches)}.weight" in params:
         layer = f"{name}.linear{len(caches)}"
         if caches:                                            # before every layer but the first

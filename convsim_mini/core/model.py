@@ -31,7 +31,7 @@ class Encoder(NamedTuple):
     """What an encoder is, and what others need to know of it. config: a ModelConfig.
 
     Its parameters' names begin with "encoder."; a name that ends in "norm.weight" starts at one, in
-    "bias" at zero. Its last steps are feed_forward(params, "encoder", x) and unit length.
+    "bias" at zero. Its last steps are feed_forward(model, "encoder", x) and unit length.
     """
 
     title: str               # as a reader knows it
@@ -106,13 +106,14 @@ def finite(vectors):
 
 # ---------------------------------------------------------------- the response network
 
-def response_forward(params, v, config):
+def response_forward(model, v):
     """v′: the response embedding after the layers that only responses pass (§2.2, figure 3).
 
     v: (B, e) → v′: (B, e), cache. With `residual_response` v′ = v + layers(v), which starts near v
     (ours). With `unit_response` v′ has unit length, so a score is a cosine (ours).
     """
-    x, layers_cache = feed_forward(params, "response", v)                 # (B, e)
+    config = model.config
+    x, layers_cache = feed_forward(model, "response", v)                  # (B, e)
     if config.residual_response:
         x += v
     unit_cache = None
@@ -138,7 +139,7 @@ def response_backward(dy, cache):
 def respond(model, v):
     """v′ of response embeddings: v: (n, e) on the host → (n, e) there; see `finite`."""
     v = array_module(model.params[TABLE]).asarray(v)
-    return finite(to_host(response_forward(model.params, v, model.config)[0]))
+    return finite(to_host(response_forward(model, v)[0]))
 
 
 # ---------------------------------------------------------------- vectors to a loss
@@ -162,7 +163,7 @@ def replies(model, u, v, batch, weight, others):
     u, v: (b, e) encoded inputs and responses of a Batch
     → loss: 0-d array, du, dv: (b, e), gradients of the response network by name
     """
-    v_prime, response_cache = response_forward(model.params, v, model.config)         # (b, e)
+    v_prime, response_cache = response_forward(model, v)                   # (b, e)
     loss, du, dv_prime = pick(model, u, v_prime, weight, others)
     dv, grads = response_backward(dv_prime, response_cache)
     return loss, du, dv, grads

@@ -33,7 +33,7 @@ def nli_features_backward(dy, cache):
     return d1 + ddifference + dproduct * u2, d2 - ddifference + dproduct * u1
 
 
-def classifier_forward(params, u1, u2):
+def classifier_forward(model, u1, u2):
     """Scores of the three classes: features, a hidden layer (§3.1: 512 units), a linear layer.
 
     Coordinates of unit vectors are about 1/√e and their products about 1/e, too small to count. So
@@ -41,7 +41,7 @@ def classifier_forward(params, u1, u2):
     u1, u2: (B, e) → logits: (B, 3), cache
     """
     features, features_cache = nli_features_forward(SCALE * u1, SCALE * u2)     # (B, 4e)
-    logits, layers_cache = feed_forward(params, "nli", features)                # (B, 3)
+    logits, layers_cache = feed_forward(model, "nli", features)                 # (B, 3)
     return logits, (features_cache, layers_cache)
 
 
@@ -83,7 +83,7 @@ def cross_entropy_backward(dloss, cache):
 def classes(model, u1, u2, batch, weight, others):
     """The task of NLI (§2.4): as `replies`, but the loss of a pair depends only on that pair."""
     labels = to_device(batch.labels, array_module(u1))
-    logits, classifier_cache = classifier_forward(model.params, u1, u2)             # (B, 3)
+    logits, classifier_cache = classifier_forward(model, u1, u2)                    # (B, 3)
     loss, loss_cache = cross_entropy_forward(logits, labels)
     dlogits = cross_entropy_backward(weight, loss_cache)                            # (B, 3)
     du1, du2, grads = classifier_backward(dlogits, classifier_cache)                # (B, e) each

@@ -48,13 +48,6 @@ def offsets_of(lengths):
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
-def once(packed):
-    """Each word of a sentence once, by rising id. packed: of B sentences, on the host → Packed."""
-    numbered = packed.sentence_numbers.astype(np.int64) << 32 | packed.ids
-    sentence, ids = np.divmod(np.unique(numbered), 2**32)
-    return Packed(ids.astype(np.int32), offsets_of(np.bincount(sentence)))
-
-
 def words_and_bigrams(packed, words, buckets):
     """Table rows of a DAN's inputs: w₀ (w₀w₁) w₁ (w₁w₂) w₂ …, 2n − 1 rows for n words.
 

@@ -58,7 +58,7 @@ def transformer_forward(model, packed, key=()):
         caches += [] if key is None else [(name, norm, inner, join)]
         del inner, join                                       # frees what is not kept
     y, pool_cache = mean_pool_forward(z, packed)                          # (B, d)
-    y, linear_cache = feed_forward(params, "encoder", y)                  # (B, e)
+    y, linear_cache = feed_forward(model, "encoder", y)                   # (B, e)
     bag_cache = None
     if config.bag:
         bag, bag_cache = bag_forward(params, packed, model.word_rows)     # (B, e)

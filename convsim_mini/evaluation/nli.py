@@ -63,7 +63,7 @@ def classify(model, split):
     """The class of every pair of a Split of NLI: int (n,) on the host, numbers into LABELS."""
     xp = array_module(model.params[TABLE])
     u = xp.asarray(embed(model, split.packed))                                  # (2n, e)
-    logits, _ = classifier_forward(model.params, u[0::2], u[1::2])              # (n, 3)
+    logits, _ = classifier_forward(model, u[0::2], u[1::2])                     # (n, 3)
     return np.argmax(to_host(logits), axis=1)
 
 

@@ -123,7 +123,7 @@ def scores_of(model, batch):
     """The scores of a batch's replies for each of its messages: (K, K), true on the diagonal."""
     both, _ = encoder_forward(model, batch.sentences)
     u, v = np.split(both, 2)
-    v_prime, _ = response_forward(model.params, v, model.config)
+    v_prime, _ = response_forward(model, v)
     return model.config.scale * u @ v_prime.T
 
 

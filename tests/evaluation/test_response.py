@@ -69,7 +69,7 @@ def test_ranks_are_those_of_a_loop_over_the_candidates():
 def test_replies_are_ranked_by_u_and_the_response_networks_v(run, test_set):
     split, pairs = test_set.corpus.test, test_set.pairs
     u, v = (embed(run.model, split.sentences(2 * pairs + side)) for side in (0, 1))
-    answered, _ = response_forward(run.model.params, v, run.config.model)
+    answered, _ = response_forward(run.model, v)
     found = response.vectors(run.model, split, pairs)
     np.testing.assert_allclose(found[0], u, atol=1e-6)
     np.testing.assert_allclose(found[1], answered, atol=1e-6)

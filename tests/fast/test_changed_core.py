@@ -29,7 +29,7 @@ CHANGES = {
     "temperature": ("losses", [("scores = scale * (u @ v.T)", "scores = 0.0 * (u @ v.T)")], ONE),
     "sqrt": ("embeddings", [("array_module(lengths).sqrt(lengths)", "lengths**1.0")], THREE),
     "response": ("model", [
-        ('    x, layers_cache = feed_forward(params, "response", v)', "    return v, None\n"),
+        ('    x, layers_cache = feed_forward(model, "response", v)', "    return v, None\n"),
         ("    layers_cache, unit_cache, is_residual = cache", "    return dy, {}\n")], ONE),
     "optimiser": ("optim", [
         ("mean / (root + epsilon)", "array_module(p).sign(mean)")], ONE),

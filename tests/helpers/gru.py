@@ -36,7 +36,7 @@ def gru_forward(model, packed, key=()):
         c = np.tanh(xc + r * hc)
         h[:n] = (1 - z) * c + z * before
         steps.append((rows, before, r, z, c, hc))
-    y, layers_cache = feed_forward(params, "encoder", h)                  # (B, e)
+    y, layers_cache = feed_forward(model, "encoder", h)                   # (B, e)
     u, unit_cache = l2_normalize_forward(y)
     return u[np.argsort(order)], (params, order, packed.ids, x, steps, layers_cache, unit_cache)
 

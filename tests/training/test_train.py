@@ -122,7 +122,7 @@ def test_dev_is_measured_by_the_responses_v_prime_of_dev_alone(arguments, corpus
     dev = corpus.dev
     pairs, candidates = drawn(dev)
     u, v = (embed(model, dev.sentences(2 * pairs + side)) for side in (0, 1))
-    replies = response_forward(model.params, v, model.config)[0]
+    replies = response_forward(model, v)[0]
     ranks = []
     for query, own in enumerate(candidates):
         scores = [float(u[query] @ replies[response]) for response in own]

@@ -58,7 +58,8 @@ def bootstrap_interval(statistic, *samples):
     resamples = _quietly(lambda: scipy.stats.bootstrap(
         samples, statistic, paired=True, vectorized=True, method="percentile", batch=100,
         n_resamples=10_000, rng=np.random.Generator(np.random.Philox(2018))))
-    return np.nanquantile(resamples.bootstrap_distribution, (0.025, 0.975), axis=-1)
+    found = resamples.bootstrap_distribution
+    return (np.nan, np.nan) if np.isnan(found).all() else np.nanquantile(found, (0.025, 0.975), -1)
 
 
 def difference(statistic, one, other, *shared):

@@ -126,6 +126,8 @@ def lead(one, figures):
     values = {name: figures[name][metric][0] for name in one.baselines}
     best = max(values, key=lambda name: -inf if isnan(values[name]) else values[name])
     gap = one.module.lead(one.data, one.scores[row], one.baselines[best])
+    if isnan(gap[0]):
+        return ""
     says = ("is ahead of" if gap[1] > 0 else "is behind" if gap[2] < 0
             else "cannot be told apart from")
     return f"{row} {says} the best baseline, {best}: {metric} {cell(gap, '+.1f')}, paired."

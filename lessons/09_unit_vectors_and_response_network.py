@@ -152,8 +152,8 @@ for scale in (1, 5, 15):
 # simplex, and K corners need K − 1 dimensions.
 #
 # There are two ways to a lower loss. The paper's: u has unit length, v′ may have any length, and
-# the scale is 1. Ours: both have unit length and the scale is 15. On the default corpus P@1 on dev
-# was 28.9 with a scale of 20 and 20.8 with the paper's way, after 500 steps.
+# the scale is 1. Ours: both have unit length and the scale is 15. On the default corpus the default's
+# 210 steps brought P@1 on dev to 33.3, and the paper's way (with v′ = layers(v)) to 12.3.
 #
 # ## The echo
 #

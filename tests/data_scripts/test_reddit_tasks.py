@@ -223,7 +223,7 @@ def test_stats_are_those_of_the_packed_pairs(whole, capsys, monkeypatch):
         assert [side, *map(str, expected)] in [row.split() for row in printed]
     assert [histogram.sum() for histogram in histograms.values()] == [len(pairs)] * 2
     shares = stats.coverage(vocabulary)
-    assert 0 < shares[0] and shares[-1] == pytest.approx(1) and (np.diff(shares) > 0).all()
+    assert 0 < shares[0] and shares[-1] == pytest.approx(1) and (np.diff(shares) >= 0).all()
     assert f"the 1,000 most frequent pieces cover {shares[999]:.1%} of the text" in printed
 
 

@@ -197,7 +197,7 @@ def prepare(config, vocabulary=None, workers=ALONE):
     config = with_steps(fitting_batches(config, tasks, workers.size), tasks)
     slower = config.model.encoder == "dan" and config.device == "cpu" and config.steps >= 300
     if slower and not workers.rank and not numba_module():
-        print(f"Faster: {python_m('pip install numba')}; steps then take 14% less time\n")
+        print(f"Steps are faster with numba: {python_m('pip install numba')}\n")
     tests = measured_on(config, corpus)                       # now, or a mistake would tell late
     return config, Job(corpus, tasks, measuring_dev(config, corpus, tasks), tests, workers)
 

@@ -117,7 +117,7 @@ expect(np.mean([UNKNOWN in pieces for pieces in ids]), 0, 5e-4,
 claim("pieces for each held-out word", np.mean([len(pieces) for pieces in ids]), 1, 1.15)
 
 # %% [markdown]
-# "##n" and "##d" are. Only a word with a character that is no piece, as in "gdańsk", has the id 0.
+# "##n" and "##d" are. Only a word with a character that is not a piece, as in "gdańsk", has the id 0.
 #
 # ## Packed: sentences end to end
 #

@@ -96,7 +96,7 @@ check(1, mean_cosine, judge_mean_cosine)
 # ## Real sentences
 #
 # 40,000 pairs of `chitchat-dataset`, the default encoder with 200 numbers, from the counted start
-# (lesson A), the scale 40 in the place of 15. Vectors are those of sentences of dev, each text once.
+# (lesson A), the scale 40 instead of 15. Vectors are those of sentences of dev, each text once.
 
 # %%
 PAIRS, PIECES, D = 40_000, 8_000, 200
@@ -171,7 +171,7 @@ show(figure, "22_the_shape_of_the_space")
 # regulates heat. Inputs and replies share the encoder, so u moves with them.
 #
 # **Predict:** train 80 steps with s = 5, 10, 20, 40. Where will λ₁ of u be the largest? And the
-# effective scale? And for s = 40, what if training goes on?
+# effective scale? And for s = 40, what if training continues?
 
 # %%
 def direction(model):

@@ -28,7 +28,7 @@ from .initial import parameter_shapes
 from .settings import config_from_dict
 
 MODEL, TRAINING, LOG = "model.safetensors", "training.safetensors", "log.jsonl"
-TUNED, STATE = "tuned", "state."    # names of arrays that are no weights; the second is a prefix
+TUNED, STATE = "tuned", "state."    # arrays that are not weights; the second is a prefix
 # Settings that do not tell runs apart: where files are (pairs and NLI data have checksums), and how
 # it is computed.
 PLACES = {"run", "init", "pairs", "columns", "encoding", "nli", "data", "cache", "device",

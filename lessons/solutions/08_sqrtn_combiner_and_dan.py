@@ -2,7 +2,7 @@
 
 1: [1, 1] shows a count of 2 and a √2; [1] brings row 1 a second sentence. Without a word twice in
 one sentence nobody sees that counts are ignored.
-2: tanh(c z) is no multiple of tanh(z), so the length comes back. A relu, leaky or not, of c z
+2: tanh(c z) is not a multiple of tanh(z), so the length comes back. A relu, leaky or not, of c z
 is c relu(z), and unit length takes c away again.
 """
 

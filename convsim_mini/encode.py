@@ -19,7 +19,8 @@ from .common.files import write_rows
 from .common.tables import table
 from .data.tables_and_logs import Reading
 from .inference.index import add_to_index, build_index, index_of, open_index
-from .inference.rows import LINE, rows_of_file, rows_of_texts, text_of
+from .data.texts import text_of
+from .inference.rows import LINE, rows_of_file, rows_of_texts
 from .inference.sentence_encoder import load, tell_cut, tell_unknown
 
 MOST_COMPARED = 30
@@ -111,13 +112,13 @@ def few(rows):
     if len(found) > MOST_COMPARED:
         raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search for "
                         "at once; give fewer, or write their vectors with --out FILE.npy")
-    return [text_of(row, rows.columns[rows.side]) for row in found]
+    return [text_of(row.get(rows.columns[rows.side])) for row in found]
 
 
 def write_vectors(encoder, rows, path):
     """Write the vectors of Rows, a chunk at a time, as an .npy file; → a report."""
     chunks = progress(rows.chunks, "encoding", unit=" blocks", delay=1)
-    vectors = (encoder.encode([text_of(row, rows.columns[rows.side]) for row in chunk],
+    vectors = (encoder.encode([text_of(row.get(rows.columns[rows.side])) for row in chunk],
                               as_responses=rows.side == 1) for chunk in chunks)
     number = write_rows(path, vectors, encoder.dimension)
     return f"{number:,} vectors of {encoder.dimension} numbers, float32, unit length"

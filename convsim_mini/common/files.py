@@ -46,6 +46,13 @@ def open_zstd(file):
     return zstd.open(file, options={zstd.DecompressionParameter.window_log_max: WINDOW})
 
 
+OTHER = {    # how files begin that are no text, and what to do
+    b"PK\3\4": "a zip file, as .xlsx is: unpack it, or save the table as CSV UTF-8",
+    b"\xd0\xcf\x11\xe0": "an old Excel file: save the table as CSV UTF-8",
+    b"\x1f\x8b\x08\x00": "compressed by gzip: let its name end in .gz",
+    b"\x1f\x8b\x08\x08": "compressed by gzip: let its name end in .gz",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd: let its name end in .zst",
+    b"PAR1": "a Parquet file: let its name end in .parquet"}
 SUFFIXES = {".gz": gzip.open, ".zst": open_zstd}
 
 
@@ -59,8 +66,10 @@ def read_lines(path, progress=None, file=None):
     number = 0                                                # lines so far
     try:
         with file or open(path, "rb") as file:
-            text = SUFFIXES.get(Path(path).suffix, lambda file: file)(file)
+            text = SUFFIXES.get(Path(path).suffix.lower(), lambda file: file)(file)
             for line in _lines(text):
+                if number == 0 and (what := OTHER.get(line[:4])):
+                    raise UserError(f"{path}: is {what}")
                 if len(line) > MOST and not line.endswith(b"\n"):
                     raise UserError(f"{path}: after line {number} there is a line of more than "
                                     f"{MOST:,} bytes, the limit; expected a sentence or a record a "
@@ -75,7 +84,7 @@ def read_lines(path, progress=None, file=None):
         raise UserError(f"{path}: the compressed data is damaged or cut short after line {number} "
                         f"({error}); fetch or write the file again") from None
     except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
+        reason = "it is a folder" if Path(path).is_dir() else getattr(error, "strerror", 0) or error
         raise UserError(f"{path}: cannot be read: {reason}; give the name of a text file") from None
     if number == 0:
         raise UserError(f"{path}: is empty; expected one or more lines of text")

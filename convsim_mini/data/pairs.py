@@ -7,18 +7,23 @@ reads other tables, and logs of conversations. All may be .gz or .zst.
 
 import string
 import sys
+from pathlib import Path
 from typing import NamedTuple
+
+import regex
 
 from ..common.cli import UserError
 from ..common.files import chunked
 from .tables_and_logs import EXPECTED, FIELDS, Reading, read_records
+from .texts import text_of
 
 CHUNK = 5_000     # records of a Part
 ASCII_LETTERS = string.ascii_letters.encode()
+LETTER = regex.compile(r"[\p{L}\p{M}]")    # vowel signs of Hindi and many others are marks
 ASCII_SPACES = bytes(code for code in range(128) if chr(code).isspace())
 
 RULES = {
-    "no text": "nothing but white space, or an empty cell",
+    "no text": "nothing but white space, an empty cell, or in a log no thread or message to it",
     "long": "350 characters or more",
     "not alphabetic": "70% or less of the characters other than spaces are letters",
     "link or mention": 'starts with "https", "/r/" or "@"',
@@ -50,7 +55,7 @@ def removed_by(text, author=None, off=()):
         letters = len(data) - len(data.translate(None, ASCII_LETTERS))
         marks = len(data.translate(None, ASCII_SPACES))
     else:
-        letters = sum(map(str.isalpha, text))
+        letters = len(LETTER.findall(text))
         marks = sum(map(len, text.split()))
     if 10 * letters <= 7 * marks and "not alphabetic" not in off:          # 0.7 is not exact
         return "not alphabetic"
@@ -79,13 +84,14 @@ class Part(NamedTuple):
     records: int     # number of them all
 
 
-def read_rows(path, progress=None, reading=Reading()):
+def read_rows(source, progress=None, reading=Reading()):
     """Yield the Parts of a table, a log or chitchat-dataset. Malformed records are left out.
 
-    Raises UserError for a file that cannot be read, and where more than 1 in 100 rows are
-    malformed.
+    source: a file or, as of `rows_of_table`, a table. Raises UserError for one that cannot be read,
+    and where more than 1 in 100 rows are malformed.
     """
-    fields, records = read_records(path, progress, reading)
+    fields, records = read_records(source, progress, reading)
+    name = source if isinstance(source, (str, Path)) else "the table"
     number, bad, first = 0, 0, ""
     for some in chunked(records, CHUNK):
         part = Part(fields, [], [], len(some))
@@ -98,11 +104,11 @@ def read_rows(path, progress=None, reading=Reading()):
         number += len(some)
         bad += len(some) - len(part.rows)
         if bad * 100 > number:
-            raise UserError(f"{path}: {bad} of the first {number} rows are malformed, more than "
+            raise UserError(f"{name}: {bad} of the first {number} rows are malformed, more than "
                             f"1 in 100 (first: {first}); expected {EXPECTED}")
         yield part
     if bad:
-        print(f"{path}: left out {bad} malformed rows of {number:,} (first: {first})",
+        print(f"{name}: left out {bad} malformed rows of {number:,} (first: {first})",
               file=sys.stderr)
 
 
@@ -110,10 +116,12 @@ def pair_of(row, fields=FIELDS):
     """A row as a Pair. Raises ValueError, which says what is wrong with it."""
     if isinstance(row, ValueError):
         raise row
-    texts = ["" if row.get(name) is None else row[name] for name in fields]
-    for name, text in zip(fields, texts):
-        if not isinstance(text, str):
-            raise ValueError(f'no text in the field "{name}"')
+    texts = []
+    for name in fields:
+        try:
+            texts.append(text_of(row.get(name)))
+        except ValueError as error:
+            raise ValueError(f'"{name}": {error}') from None
     authors = [author if isinstance(author, str) else None
                for author in map(row.get, ("input_author", "response_author"))]
     return Pair(texts[0], texts[-1], *authors)

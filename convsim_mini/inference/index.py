@@ -22,8 +22,8 @@ import numpy as np
 from ..common.cli import UserError, python_m, user_errors
 from ..common.files import (
     OURS, UNREADABLE, checksum, locked, new_folder, read_object, write_rows, write_text)
+from ..data.texts import text_of
 from ..fast.threads import product
-from .rows import text_of
 from .tfidf import Tfidf, read_tfidf, tfidf_of, write_tfidf
 
 FORMAT = 6       # of the four files
@@ -73,7 +73,7 @@ class Index:
     @property
     def texts(self) -> list[str]:
         """The n texts that were embedded."""
-        return [text_of(self.row(place), self.column) for place in range(len(self))]
+        return [text_of(self.row(place).get(self.column)) for place in range(len(self))]
 
     @cached_property
     def tfidf(self) -> Tfidf:
@@ -109,7 +109,7 @@ def index_of(encoder, rows):
     """The Index of Rows, in memory. Raises UserError where no row has text."""
     texts, kept = [], []
     for row in chain.from_iterable(rows.chunks):
-        texts.append(text_of(row, rows.columns[rows.side]))
+        texts.append(text_of(row.get(rows.columns[rows.side])))
         kept.append(json.dumps(row, default=str).encode())
     if not any(texts):
         raise UserError("no row has text to embed; choose another column or file")

@@ -15,6 +15,7 @@ from ..core.bi_encoder import BiEncoder
 from ..core.model import ENCODERS
 from ..core.text import UNKNOWN
 from ..data.tables_and_logs import Reading
+from ..data.texts import texts_of
 from ..core.layers import l2_normalize_forward
 from .projection import with_matrix
 from ..training.run import load_run
@@ -50,13 +51,16 @@ class SentenceEncoder(BiEncoder):
 
     def encode(self, sentences: str | Iterable[str], show_progress_bar: bool | None = False,
                as_responses: bool = False) -> np.ndarray:
-        """As core's; show_progress_bar: None: in a terminal and in a notebook."""
+        """As core's; None, NaN and NA are "", a number is its digits.
+
+        show_progress_bar: None: in a terminal and in a notebook
+        """
         if isinstance(sentences, Mapping) or hasattr(sentences, "columns"):
             raise TypeError("sentences is a table, expected str: give one of its columns")
         if isinstance(sentences, str):
             return super().encode(sentences, as_responses=as_responses)
         bar = {} if show_progress_bar is None else {"disable": not show_progress_bar}
-        return self.embed(self.packed(sentences), as_responses,
+        return self.embed(self.packed(texts_of(sentences)), as_responses,
                           partial(progress, desc="encoding", delay=1, **bar))
 
     def encode_responses(self, sentences: str | Iterable[str]) -> np.ndarray:

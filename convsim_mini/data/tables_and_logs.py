@@ -32,8 +32,8 @@ IN_CHATS = {"text": ("content", "value", "text", "message"),
 PROMPTS = {"system", "developer"}                             # roles that prompt
 TOOLS = "tool", "function", "ipython", "observation"          # how roles of tools begin
 NOTHING = dict.fromkeys(IN_LOGS, "")                          # a message that is not there
-NAME_ONE = "name the one to search in (with --replies, that of the answers): --column NAME; "
-            "of chat: --columns INPUT RESPONSE"
+NAME_ONE = ("name the one to search in (with --replies, that of the answers): --column NAME; of "
+            "chat: --columns INPUT RESPONSE")
 NAME_TWO = "name two of them: --columns INPUT RESPONSE"
 OF_LOGS = "the columns of a log must be called thread, text and, if known, speaker; or id, reply_to"
 ROWS, CHATS = "a pair in each row", "a conversation in each row"
@@ -181,9 +181,9 @@ def _records(table):
     names, plain = distinct(header), header is FIELDS
     for number, cells in enumerate(table, start=1 if plain else 2):
         if any(cells[len(names):]) or plain and len(cells) == 1:
-            advice = "input TAB response" if plain else "quote a cell that holds a delimiter"
-            yield number, ValueError(f"{len(cells)} columns, expected {len(names)} as in the "
-                                     f"header ({advice})")
+            advice = ("input TAB response" if plain else
+                      "as in the header; quote a cell that holds a delimiter")
+            yield number, ValueError(f"{len(cells)} columns, expected {len(names)} ({advice})")
         elif cells:                                           # or it is a blank line
             yield number, dict(zip_longest(names, cells[:len(names)]))
 
@@ -222,18 +222,22 @@ def _cells_of_tsv(lines):
 
     Marks that do not enclose a whole cell are text.
     """
-    ahead = deque(islice(lines, LOOKED_AT))
+    ahead, columns = deque(islice(lines, LOOKED_AT)), 0
     while ahead:
         cells, taken = ahead[0].split("\t") if ahead[0] else [], 1
         for number in range(1, 1 + len(ahead) * ('"' in ahead[0])):
             text = "\n".join(islice(ahead, number))
             try:
-                cells, taken = next(csv.reader([text], delimiter="\t", strict=True)), number
+                quoted = next(csv.reader([text], delimiter="\t", strict=True))
             except csv.Error as error:
                 if "end of data" in str(error):               # the cell may end in a later line
                     continue
+            else:
+                if len(quoted) >= columns:
+                    cells, taken = quoted, number
             break
         yield cells
+        columns = columns or len(cells)                       # of the header
         for _ in range(taken):
             ahead.popleft()
         ahead.extend(islice(lines, taken))

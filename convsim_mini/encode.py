@@ -24,6 +24,7 @@ from .inference.rows import LINE, rows_of_file, rows_of_texts
 from .inference.sentence_encoder import load, tell_cut, tell_unknown
 
 MOST_COMPARED = 30
+MOST_SHOWN = 300    # characters of a cell; --json has all
 
 
 def comparison(encoder, sentences):
@@ -54,7 +55,10 @@ def parse_options(argv):
                       "otherwise: print the rows in DIR nearest to each sentence")
     what.add_argument("--out", type=Path, metavar="FILE",
                       help="write the vectors here, as .npy: float32 (sentences, dimension)")
-    parser.add_argument("--add", action="store_true", help="add the rows of --file to --index")
+    parser.add_argument("--add", action="store_true", help="add the rows of --file to --index, "
+                        "but for those that it holds")
+    parser.add_argument("--key", metavar="COLUMN", help="with --add: rows with the same value in "
+                        "this column, such as a number, are replaced")
     parser.add_argument("--column", metavar="NAME", dest="columns", nargs=1, default=(),
                         help="the column of a table to embed, if its name does not tell; a run "
                         "that was trained with --columns knows its own")
@@ -70,6 +74,8 @@ def parse_options(argv):
                         "and 0.3 for replies")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
+    if options.key and not options.add:
+        raise UserError("--key: expected --add beside it")
     if options.add and not (options.index and options.file):
         raise UserError("--add: expected --file FILE and --index DIR beside it")
     if options.texts and options.file:
@@ -94,7 +100,8 @@ def print_hits(query, hits, column):
     for hit in hits:
         place = f"line {hit.number:,}: " if hit.row.keys() == {LINE} else ""
         parts = f"{hit.meaning:.3f} meaning + {hit.score - hit.meaning:.3f} words"
-        print(f"  {hit.score:.3f} = {parts}  {place}{one_line(hit.row[column])}")
+        more = f"  (and {hit.copies - 1:,} more with this text)" * (hit.copies > 1)
+        print(f"  {hit.score:.3f} = {parts}  {place}{one_line(hit.row[column])}{more}")
         for name, value in hit.row.items():
             if name != column and value not in (None, ""):
                 print(f"         {name}: {one_line(value)}")
@@ -102,8 +109,9 @@ def print_hits(query, hits, column):
 
 
 def one_line(value):
-    """A cell of a table, which may hold line breaks."""
-    return " ".join(str(value).split())
+    """A cell of a table, which may hold line breaks, as much as people read of it."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]} …"
 
 
 def few(rows):
@@ -140,7 +148,7 @@ def main(argv=None):
     if options.out:
         print(f"{options.out}: {write_vectors(encoder, rows, options.out)}")
     elif options.add:
-        print(f"{options.index}: {add_to_index(encoder, rows, options.index)}")
+        print(f"{options.index}: {add_to_index(encoder, rows, options.index, options.key)}")
     elif options.index and options.file:
         print(f"{options.index}: {build_index(encoder, rows, options.index)}")
     else:

@@ -135,10 +135,11 @@ def _prepare(paths, text, reading, vocabulary, folder):
 
 def _where_pairs_went(report, inputs):
     """What to do where too few pairs are left. inputs: (n,), a key of each one's input."""
-    went = [f"{number:,} were removed, {rule.partition(': ')[0]}: {RULES[rule.partition(': ')[2]]}"
-            for rule, number in report["removed"].most_common(2)]
-    if went:
-        went[-1] += " (--text.filters_off keeps such)"
+    went = []
+    for name, number in report["removed"].most_common(2):
+        side, _, rule = name.partition(": ")
+        off = f" (keep them: --text.filters_off {rule.replace(' ', '_')})" * (rule != "no text")
+        went.append(f"{number:,} were removed by their {side}: {RULES[rule]}{off}")
     if len(inputs) > FEWEST > (different := len(np.unique(inputs))):
         went.append(f"there are {different} different inputs, and equal ones are in one split: are "
                     "the columns swapped?")

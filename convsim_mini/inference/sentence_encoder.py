@@ -55,8 +55,9 @@ class SentenceEncoder(BiEncoder):
 
         show_progress_bar: None: in a terminal and in a notebook
         """
-        if isinstance(sentences, Mapping) or hasattr(sentences, "columns"):
-            raise TypeError("sentences is a table, expected str: give one of its columns")
+        if isinstance(sentences, (Mapping, bytes)) or hasattr(sentences, "columns"):
+            raise TypeError(f"sentences: {type(sentences).__name__}, expected texts: of a table one "
+                            "of its columns")
         if isinstance(sentences, str):
             return super().encode(sentences, as_responses=as_responses)
         bar = {} if show_progress_bar is None else {"disable": not show_progress_bar}
@@ -91,16 +92,19 @@ class SentenceEncoder(BiEncoder):
         reading = Reading((column,) if column else (), encoding, self.columns, one=True)
         return index_of(self, rows_of(rows, reading, int(replies)))
 
-    def search(self, index: Index | str | Path, sentence: str, k: int = 10,
-               words: float | None = None) -> list[Hit]:
+    def search(self, index: Index | str | Path, sentences: str | Iterable[str], k: int = 10,
+               words: float | None = None) -> list[Hit] | list[list[Hit]]:
         """The k rows of an Index, or of the folder of one, nearest to a sentence: Hits, best first.
 
-        words: as of Index.search. A folder is read and checked as a whole each time.
+        sentences: one, or several for a list of such lists; words: as of Index.search. A folder is
+        read and checked as a whole each time.
         """
         index = index if isinstance(index, Index) else open_index(index, self)
         if index.encoder.identity != self.identity:
             raise ValueError("another run made the index; search it with that run's encoder")
-        return index.search([sentence], k, words)[0]
+        if isinstance(sentences, str):
+            return index.search([sentences], k, words)[0]
+        return index.search([*sentences], k, words)
 
     @staticmethod
     def similarity(a: ArrayLike, b: ArrayLike) -> np.ndarray:

@@ -67,13 +67,18 @@ def test_a_progress_bar_is_shown_when_asked_for(encoder, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("sentences, said", [
-    (["a", None], "sentence 1 is None, expected a str"), ([["a"]], r"sentence 0 is \['a'\]"),
-    (b"bytes", "sentence 0 is 98"), (None, "not iterable"), (7, "not iterable"),
-    ({"text": ["a"]}, "is a table"), (UserDict(text=["a"]), "is a table"),
-    (SimpleNamespace(columns=["text"]), "is a table")])
+    (["a", {"a": 1}], "sentence 1: dict {'a': 1} is not a text; expected a str or a number"),
+    ([b"a"], "sentence 0: bytes b'a' is"), (None, "not iterable"), (7, "not iterable"),
+    (b"bytes", "bytes, expected texts"), ({"text": ["a"]}, "dict, expected texts"),
+    (UserDict(text=["a"]), "of a table one"), (SimpleNamespace(columns=["text"]), "of a table")])
 def test_what_is_no_string_is_refused_by_name(encoder, sentences, said):
     with pytest.raises(TypeError, match=said):
         encoder.encode(sentences)
+
+
+def test_numbers_are_their_digits_and_what_is_missing_is_empty(encoder):
+    found = encoder.encode([None, float("nan"), 4711.0, ["a", {"type": "text", "text": "b"}]])
+    np.testing.assert_array_equal(found, encoder.encode(["", "", "4711", "a b"]))
 
 
 def test_a_device_that_there_is_not_is_named(trained):

@@ -181,8 +181,8 @@ def _records(table):
     names, plain = distinct(header), header is FIELDS
     for number, cells in enumerate(table, start=1 if plain else 2):
         if any(cells[len(names):]) or plain and len(cells) == 1:
-            advice = ("input TAB response" if plain else
-                      "as in the header; quote a cell that holds a delimiter")
+            advice = ("input TAB response" if plain else "as in the header: does it lack a name, or "
+                      "a cell with a delimiter its quotation marks?")
             yield number, ValueError(f"{len(cells)} columns, expected {len(names)} ({advice})")
         elif cells:                                           # or it is a blank line
             yield number, dict(zip_longest(names, cells[:len(names)]))

@@ -11,6 +11,7 @@ import numpy as np
 from ..common.cli import UserError
 from ..core import schedule
 from ..core.pairs import Split
+from ..data.snli import encode_entailments, encode_snli, find_snli, read_snli
 
 
 class Tasks(NamedTuple):
@@ -28,6 +29,21 @@ class Tasks(NamedTuple):
             for array in split[:4]:
                 crc = crc if array is None else zlib.crc32(np.ascontiguousarray(array), crc)
         return crc if self.nli else None
+
+
+def open_tasks(config, corpus):
+    """The Tasks of a Config on a Corpus. Raises UserError for NLI data that cannot be used."""
+    if not config.second_task:
+        return Tasks(corpus.train)
+    files = find_snli(config.nli, ("train", "dev"), all_needed=True)
+    pairs, vocabulary = read_snli(files["train"]), corpus.vocabulary
+    encode = encode_snli if config.classifies else encode_entailments
+    split = encode(pairs, vocabulary, config.nli_fraction, config.seed)
+    print(f"SNLI: {split.pairs:,} {split.task.replace('classes', 'pairs')} to train on "
+          f"({config.nli_fraction:.0%}); {pairs.dropped:,} pairs of the file have no label or no "
+          "text\n")
+    dev = encode_snli(read_snli(files["dev"]), vocabulary) if config.classifies else None
+    return Tasks(corpus.train, split, dev)
 
 
 def batches_of_tasks(config, tasks, first_step=0, trains_nli=None):

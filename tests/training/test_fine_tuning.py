@@ -12,10 +12,9 @@ from convsim_mini.config import Config
 from convsim_mini.data.corpus import split_of
 from convsim_mini.data.prepare import open_corpus
 from convsim_mini.evaluation import response
-from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import describe, load_run
 
-from conftest import command, generate_pairs
+from conftest import command, generate_pairs, parse_config
 
 
 def write_csv(path, pairs):

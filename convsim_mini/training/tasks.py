@@ -54,17 +54,16 @@ def batches_of_tasks(config, tasks, first_step=0, trains_nli=None):
     """
     # a run that starts from another with --init sees other batches than that one
     config = dataclasses.replace(config, seed=config.seed + (config.stage << 112))
-    sizes = config.optim.batch_size, config.optim.nli_batch_size
-    order, nli_order = (
-        schedule.batches(dataclasses.replace(config, steps=steps, optim=dataclasses.replace(
-            config.optim, batch_size=size)), split, done)
-        for split, size, steps, done in zip(tasks, sizes, steps_of_tasks(config, config.steps),
-                                            steps_of_tasks(config, first_step)))
+    batches = []
+    for split, size, steps, done in zip(
+            tasks, (config.optim.batch_size, config.optim.nli_batch_size),
+            steps_of_tasks(config, config.steps), steps_of_tasks(config, first_step)):
+        optim = dataclasses.replace(config.optim, batch_size=size)
+        of_task = dataclasses.replace(config, steps=steps, optim=optim)
+        batches.append(schedule.batches(of_task, split, done))
     for step in itertools.count(first_step):
-        is_nli = trains_nli
-        if is_nli is None:
-            is_nli = nli_steps(config, step + 1) > nli_steps(config, step)
-        yield next(nli_order if is_nli else order)
+        is_turn_of_nli = nli_steps(config, step + 1) > nli_steps(config, step)
+        yield next(batches[is_turn_of_nli if trains_nli is None else trains_nli])
 
 
 def nli_steps(config, step):

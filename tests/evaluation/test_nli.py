@@ -135,8 +135,9 @@ def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(
     assert model.params.keys() - run.model.params.keys() == {
         "nli.linear0.weight", "nli.linear0.bias", "nli.linear1.weight", "nli.linear1.bias"}
     assert all((model.params[name] == p).all() for name, p in run.model.params.items())
-    with pytest.raises(UserError, match="--model.response_hidden .7.: .* has .16.; its "):
-        parse_config(["--init", str(trained[0]), "--model.response_hidden", "7"])
+    with pytest.raises(UserError, match="^--model.response_hidden .7.: the run .* has .16.; its "):
+        parse_config(["--init", str(trained[0]), "--model.response_hidden", "7",
+                      "--model.scale", "3"])                  # which changes no shape
 
 
 def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(trained, nli_folder, corpus):

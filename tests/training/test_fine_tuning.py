@@ -1,6 +1,7 @@
 """A run goes on with other pairs: its words stay, and what changed is shown."""
 
 import csv
+import json
 import re
 from dataclasses import replace
 
@@ -81,6 +82,8 @@ def test_other_pairs_are_learned_in_8_epochs_at_a_third_of_the_presets_rates(
             assert getattr(after.optim, name) == getattr(Config().optim, name) / 3
     chosen = parse_config(["--init", str(tuned[0]), *other, "--steps", "7", "--optim.rate", "0.5"])
     assert (chosen.steps, chosen.optim.rate) == (7, 0.5)
+    (tmp_path / "i.json").write_text(json.dumps({"init": str(tuned[0])}))
+    assert parse_config(["--config", str(tmp_path / "i.json"), *other]) == after
     (tmp_path / "c.json").write_text('{"preset": "similarity", "nli": "DIR"}')
     asked = parse_config(["--init", str(tuned[0]), *other, "--config", str(tmp_path / "c.json")])
     assert (asked.task, asked.steps) == ("entailment", Config().steps)

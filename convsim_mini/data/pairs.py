@@ -5,15 +5,17 @@ and `response` (and `input_author`, `response_author` where they are known). tab
 reads other tables, and logs of conversations. All may be .gz or .zst.
 """
 
+import json
 import string
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import regex
 
 from ..common.cli import UserError
-from ..common.files import chunked
+from ..common.files import chunked, write_text
 from .tables_and_logs import EXPECTED, FIELDS, Reading, read_records
 from .texts import text_of
 
@@ -127,17 +129,21 @@ def pair_of(row, fields=FIELDS):
     return Pair(texts[0], texts[-1], *authors)
 
 
-def files_or_rows(pairs):
-    """What a program gives as pairs: a list of files and [], or [] and rows. Raises UserError."""
+def files_or_table(pairs):
+    """What a program gives as pairs: a list of files and None, or [] and a table."""
     if hasattr(pairs, "columns"):
-        found = pairs.to_dict("records")
-    else:
-        found = [pairs] if isinstance(pairs, (str, Path)) else [*pairs]
-    if not found:
+        return [], pairs
+    found = [pairs] if isinstance(pairs, (str, Path)) else [*pairs]
+    if all(isinstance(one, (str, Path)) for one in found) and found:
+        return found, None
+    return [], found
+
+
+def write_pairs(table, path, columns):
+    """Write the pairs of a table, as of `rows_of_table`, into a .jsonl with these columns."""
+    if not len(table):
         raise UserError("pairs is empty; give about 3,500, or 500 with init=RUN")
-    if all(isinstance(one, (str, Path)) for one in found):
-        return found, []
-    for one in found:
-        if not isinstance(one, dict) and (type(one) not in (tuple, list) or len(one) != 2):
-            raise UserError(f"pairs: one is {str(one)[:60]!r}; expected (message, reply)")
-    return [], [one if isinstance(one, dict) else dict(zip(FIELDS, one)) for one in found]
+    names = (*(columns or FIELDS), "input_author", "response_author")
+    parts = read_rows(table, reading=Reading(tuple(columns)))
+    pairs = chain.from_iterable(part.pairs for part in parts)
+    write_text(path, "".join(f"{json.dumps(dict(zip(names, pair)))}\n" for pair in pairs))

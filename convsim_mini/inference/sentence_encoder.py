@@ -24,7 +24,7 @@ from .rows import rows_of
 
 
 class DataFrame(Protocol):
-    """A table of pandas, which its columns tell from texts."""
+    """A table of pandas or polars, which its columns tell from texts."""
 
     columns: Any
 
@@ -83,14 +83,15 @@ class SentenceEncoder(BiEncoder):
         """`encode`, by the name that a pipeline of scikit-learn calls."""
         return self.encode(sentences)
 
-    def index(self, rows: str | Path | Iterable[str] | DataFrame, column: str | None = None,
+    def index(self, rows: str | Path | Iterable[str] | DataFrame, column: str | int | None = None,
               replies: bool = False, encoding: str = "utf-8") -> Index:
-        """An Index of rows to search, in memory: texts, a DataFrame, or a file of lines or a table.
+        """An Index of rows to search, in memory: texts, a table (a DataFrame, dicts …), or a file.
 
         column: the one to embed, if its name does not tell; replies: embed a table's replies;
         encoding: of a file without a mark. Raises UserError.
         """
-        reading = Reading((column,) if column else (), encoding, self.columns, one=True)
+        columns = () if column is None else (str(column),)
+        reading = Reading(columns, encoding, self.columns, one=True)
         return index_of(self, rows_of(rows, reading, int(replies)))
 
     def search(self, index: Index | str | Path, sentences: str | Iterable[str], k: int = 10,

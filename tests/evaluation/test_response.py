@@ -10,6 +10,7 @@ from convsim_mini.core.model import embed, response_forward
 from convsim_mini.core.pairs import Split
 from convsim_mini.evaluation import cqa, response, sts
 from convsim_mini.evaluation.baselines import bm25_documents
+from convsim_mini.evaluation.results import encode_of
 from convsim_mini.inference.tfidf import document_frequency, term_counts, tfidf
 from convsim_mini.training.initial import initial_model
 from convsim_mini.training.run import load_run
@@ -142,20 +143,21 @@ def test_who_is_ahead_is_decided_by_the_paired_interval_of_right_answers(one, ot
 
 
 def test_the_weight_of_words_in_a_search_is_told():
-    for weight in ("0.3", "0"):
-        rows = {"trained": None, f"trained + {float(weight)} TF-IDF": None}
-        assert f"--words {weight}: " in response.note("test", None, rows)
+    for weight in (0.3, 0.0):
+        rows = {"trained": None, response.with_words(weight): None}
+        assert f"--words {weight:g}: " in response.note("test", None, rows)
 
 
 def test_another_model_is_scored_by_the_same_functions(run, test_set):
     untrained = run._replace(model=initial_model(run.config, test_set.corpus))
-    expected = response.baselines(run, test_set)["the same, untrained"]
+    expected = response.baselines(run, test_set)["before training"]
     assert (response.scores(untrained, test_set)["trained"] == expected).all()
     for task in (response, sts, cqa):
         (source,) = task.find(None, run).values()
         dataset = task.read(source)
-        one, other = (np.concatenate(task.scores(which, dataset)["trained"], axis=None)
-                      for which in (run, untrained))
+        one, other = (
+            np.concatenate(task.scores(which, dataset, encode_of(which))["trained"], axis=None)
+            for which in (run, untrained))
         assert one.shape == other.shape and (one != other).any()
 
 
@@ -163,7 +165,7 @@ def test_a_run_that_goes_on_is_compared_with_the_one_before(run, test_set, train
     """Where its pairs are others; after a second task on the same pairs with its first values."""
     config, corpus = dataclasses.replace(run.config, init=str(trained[0])), test_set.corpus
     name, _ = response.before_training(config, corpus)
-    assert name == "the same, untrained"
+    assert name == "before training"
     name, model = response.before_training(config, corpus._replace(checksum=1 + corpus.checksum))
     assert name == "before fine-tuning"
     assert all((model.params[key] == p).all() for key, p in run.model.params.items())

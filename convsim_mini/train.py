@@ -34,6 +34,7 @@ from .fast.devices import device_module
 from .fast.loops import numba_module
 from .fast.threads import claim_process
 from .inference.sentence_encoder import load, tell_cut
+from .training.chunks import LESS_MEMORY
 from .training.distributed import launched
 from .training.initial import initial_model, initial_parameters
 from .training.loop import Job, run_steps
@@ -269,7 +270,7 @@ def corpus_report(report):
     return f"{counted}\n\nThe first pairs:\n{shown}"
 
 
-@errors_in_one_line()
+@errors_in_one_line(LESS_MEMORY)
 def main(argv=None):
     """The command: train or resume, then show the result. Of several workers the first shows it."""
     argv = sys.argv[1:] if argv is None else argv

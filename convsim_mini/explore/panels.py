@@ -1,8 +1,8 @@
-"""What each panel shows: a function of an Explored run and of the fields of the page that it reads.
+"""What each panel shows: a function of an Explored run and of those of the page's fields it reads.
 
-It returns a dict that page.js shows: a `status`; `tables` of (caption, head, rows); a `map`; PNG `images`.
-A cell is a text, a number, or a dict: `content`, a `note` below it, the `word` to ask for when it
-is pressed, and whether it is `pressed`. The page shows the docstrings.
+It returns a dict that page.js shows: a `status`; `tables` of (caption, head, rows); a `map`; PNG
+`images`. A cell is a text, a number, or a dict: `content`, a `note` below it, the `word` to ask for
+when it is pressed, and whether it is `pressed`. The page shows the docstrings.
 """
 
 from base64 import b64encode

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.common.files import zstd
+from convsim_mini.common.lines import zstd
 from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.evaluation import baselines, metrics, sts
 from convsim_mini.evaluation.baselines import (

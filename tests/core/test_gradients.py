@@ -357,6 +357,9 @@ def test_embedding_takes_so_many_words_or_sentences_at_once(words, sentences, ex
 
 def test_vectors_that_are_not_finite_are_an_error():
     small = tiny_model("chat", 0)
-    small.params["encoder.linear0.weight"][0, 0] = np.nan
-    with pytest.raises(FloatingPointError, match="its weights are damaged"):
-        model.embed(small, SENTENCES)
+    v = model.embed(small, SENTENCES)
+    for name, call in (("response", lambda: model.respond(small, v)),
+                       ("encoder", lambda: model.embed(small, SENTENCES))):
+        small.params[f"{name}.linear0.weight"][0, 0] = np.nan
+        with pytest.raises(FloatingPointError, match="not finite: its weights are damaged"):
+            call()

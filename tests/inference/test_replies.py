@@ -22,11 +22,6 @@ from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import load_run
 
 
-@pytest.fixture(scope="module")
-def encoder(trained):
-    return convsim_mini.load(trained[0])
-
-
 def test_dot_products_rank_replies_as_training_does(trained, corpus, pairs):
     run = load_run(trained[0])
     plain = encoder_of(run)
@@ -44,15 +39,6 @@ def test_a_row_without_one_of_its_cells_is_a_reply_or_is_left_out(encoder, tmp_p
         '{"question": "who?", "answer": "me"}\n{"answer": "fine"}\n{"question": "why?"}\n')
     found = best_replies(replies_of_file(encoder, tmp_path / "a.jsonl"), "so")
     assert {(reply.message, reply.reply) for reply in found} == {("who?", "me"), ("", "fine")}
-
-
-def test_vectors_of_replies_that_are_not_finite_are_an_error(trained):
-    encoder = convsim_mini.load(trained[0])
-    name = next(name for name in encoder.model.params if name.startswith("response."))
-    encoder.model.params[name][:] = np.nan
-    assert np.isfinite(encoder.encode("you?")).all()
-    with pytest.raises(FloatingPointError, match="not finite: its weights are damaged"):
-        encoder.encode_responses("you?")
 
 
 TALK = [("how are you?", "fine."), ("who is it?", "How old are you?"), ("well?", "fine."),

@@ -13,13 +13,16 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 
 def test_opening_a_run_needs_no_parser_of_options_no_matplotlib_and_no_corpus(trained):
-    code = ("import sys; "
+    """And importing the package reads no command line and sets no signal."""
+    code = ("import signal, sys; before = signal.getsignal(signal.SIGINT); "
             "sys.modules |= dict.fromkeys(['matplotlib', 'chitchat_dataset', 'backports']); "
             "import convsim_mini; convsim_mini.load(sys.argv[1]).encode(['hello']); "
             "unwanted = {'convsim_mini.training.options', 'scipy.stats'}; "
-            "print(sorted(unwanted & set(sys.modules)))")
-    done = python("-c", code, trained[0])
-    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[]", "")
+            "assert signal.getsignal(signal.SIGINT) == before; "
+            "print(sorted(unwanted & set(sys.modules)), sys.argv[2:])")
+    done = python("-c", code, trained[0], "-m", "convsim_mini.foo")
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (
+        0, "[] ['-m', 'convsim_mini.foo']", "")
 
 
 def test_the_package_asks_for_what_requirements_txt_asks_for():
@@ -54,14 +57,6 @@ def test_each_command_has_a_help_even_without_docstrings():
     done = python("-OO", "-W", "ignore::RuntimeWarning", "-c", code, *names)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.findall(r"^usage: python -m convsim_mini\.(\S+) ", done.stdout, re.M) == names
-
-
-def test_importing_the_package_starts_nothing():
-    """It reads no command line, ends no process and sets no signal."""
-    code = ("import signal, sys; before = signal.getsignal(signal.SIGINT); import convsim_mini; "
-            "assert signal.getsignal(signal.SIGINT) == before; print(sys.argv)")
-    done = python("-c", code, "-m", "convsim_mini.foo")
-    assert (done.returncode, done.stderr) == (0, "") and "convsim_mini.foo" in done.stdout
 
 
 def test_lines_of_kernels_and_of_the_emulated_device_are_at_most_100_characters_long():

@@ -12,7 +12,7 @@ from convsim_mini.core import (
     transformer_layers)
 from convsim_mini.core.arrays import twinned
 from convsim_mini.core.gradcheck import dense, directional_error, layer_error
-from convsim_mini.core.packed import Packed, words_and_bigrams
+from convsim_mini.core.packed import words_and_bigrams
 from convsim_mini.core.pairs import Batch
 from convsim_mini.training.options import parse_config
 
@@ -334,13 +334,6 @@ def test_the_forward_pass_is_what_loops_give(name):
 def test_ids_that_are_no_words_are_an_error(name, ids):
     with pytest.raises(IndexError, match=f"word ids {ids[0]} to {ids[1]}, expected 0 to 4"):
         model.encoder_forward(tiny_model(name, 0), pack(ids))
-
-
-def test_no_sentence_gives_no_vector():
-    small = tiny_model("chat", 0)
-    empty = Packed(np.empty(0, np.int32), np.zeros(1, np.int64))
-    assert model.embed(small, empty).shape == (0, 5)
-    assert model.encoder_forward(small, empty)[0].shape == (0, 5)
 
 
 @pytest.mark.parametrize("words, sentences, expected", [

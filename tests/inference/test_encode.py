@@ -17,10 +17,9 @@ import convsim_mini
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
 from convsim_mini.inference import rows
-from convsim_mini.inference.projection import with_matrix
 from convsim_mini.inference.sentence_encoder import encoder_of, tell_cut
 from convsim_mini.core import bi_encoder
-from convsim_mini.core.model import embed
+from convsim_mini.core.model import embed, encoder_forward, respond
 from convsim_mini.training.run import load_run
 
 SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu",
@@ -32,7 +31,8 @@ def test_embeddings_are_float32_unit_vectors(encoder, monkeypatch):
     assert vectors.shape == (7, 16) and vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
     packed, of_none = (encoder.vocabulary.encode(texts) for texts in (SENTENCES, []))
-    for none in (encoder.encode([]), encoder.embed(of_none), embed(encoder.model, of_none)):
+    for none in (encoder.encode([]), encoder.embed(of_none), embed(encoder.model, of_none),
+                 encoder_forward(encoder.model, of_none)[0]):
         assert none.shape == (0, 16) and none.dtype == np.float32
     np.testing.assert_array_equal(encoder.encode(SENTENCES[0]), encoder.encode(SENTENCES[:1])[0])
     monkeypatch.setattr(bi_encoder, "AT_ONCE", 3)
@@ -115,6 +115,8 @@ def test_vectors_are_the_models_own_or_times_the_tuned_matrix(trained):
     assert packed.lengths[2] == 1                             # of "", in a run from the corpus
     plain = embed(run.model, packed)
     np.testing.assert_allclose(encoder_of(run).encode(SENTENCES), plain, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(encoder_of(run).encode_responses(SENTENCES), respond(
+        run.model, plain), rtol=0, atol=1e-6)                 # of unit length in this run
     with pytest.raises(UserError, match="holds no tuned matrix; make it: .*tune"):
         encoder_of(run, tuned=True)
     tuned = run._replace(tuned=np.random.default_rng(0).standard_normal((16, 16)).astype("f4"))
@@ -122,7 +124,6 @@ def test_vectors_are_the_models_own_or_times_the_tuned_matrix(trained):
     expected = plain @ tuned.tuned
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(encoder_of(tuned, True).encode(SENTENCES), expected, atol=1e-5)
-    assert with_matrix(run.model, None) is run.model
 
 
 # ---------------------------------------------------------------- the command

@@ -12,26 +12,12 @@ import convsim_mini
 from convsim_mini import chat as command
 from convsim_mini.common.cli import UserError
 from convsim_mini.data.pairs import removed_by
-from convsim_mini.evaluation import response
 from convsim_mini.inference import replies as module
 from convsim_mini.inference.index import build_index, index_of
 from convsim_mini.inference.replies import (
     best_replies, pairs_of_run, replies_of_file, replies_of_run)
 from convsim_mini.inference.rows import Rows
-from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import load_run
-
-
-def test_dot_products_rank_replies_as_training_does(trained, corpus, pairs):
-    run = load_run(trained[0])
-    plain = encoder_of(run)
-    which = np.arange(50)
-    u, v = response.vectors(run.model, corpus.test, which)
-    sides = response.sides(corpus.test, which)
-    texts = [[" ".join(map(run.vocabulary.token, ids)).replace(" ##", "") for ids in np.split(
-        packed.ids, packed.offsets[1:-1])] for packed in sides]
-    found = plain.encode(texts[0]) @ plain.encode_responses(texts[1]).T
-    np.testing.assert_allclose(found, u @ v.T, rtol=0, atol=1e-5)
 
 
 def test_a_row_without_one_of_its_cells_is_a_reply_or_is_left_out(encoder, tmp_path):

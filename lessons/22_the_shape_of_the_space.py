@@ -320,8 +320,9 @@ expect(hits[1].mean() - hits[20].mean(), 1, 8, "P@1 lost if 20 are removed in pl
 #
 # ## Where this lives
 #
-# - `inference/sentence_encoder.py`: `with_matrix`. `config.py`: `scale` (ours: 15; the paper: 1, with v′ of
-#   any length). At 15 the library removes no direction: it would change r on STS dev by 0.1 of 100.
+# - `inference/sentence_encoder.py`: `with_matrix`. `config.py`: `scale` (ours: 15; the paper: 1, with
+#   v′ of any length). At 15 the library removes no direction: it would change r on STS dev by 0.1 of
+#   100.
 # - Removing common directions from bags of words is Arora et al. (2017), from word vectors Mu and
 #   Viswanath (2018).
 

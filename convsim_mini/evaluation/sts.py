@@ -198,12 +198,6 @@ def unit_vectors(encode, sts):
     return np.split(l2_normalize_forward(vectors)[0], 2)
 
 
-def cosines(encode, sts):
-    """The cosine of each pair: (n,)."""
-    u, v = unit_vectors(encode, sts)
-    return (u * v).sum(axis=1)
-
-
 def texts_of(sts):
     """All first sentences of an Sts, then all second ones."""
     return [*sts.sentences1, *sts.sentences2]

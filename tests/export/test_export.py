@@ -88,8 +88,8 @@ def test_what_is_printed_and_what_the_card_says(trained, exported):
     folder, done = exported
     run, card = load_run(trained[0]), (folder / "README.md").read_text()
     own = sts.read(sts.OWN)
-    of_run, of_folder = (cell(sts.figures(own, sts.cosines(one(trained[0]).encode, own))["r"])
-                         for one in (convsim_mini.load, in_16_bits))
+    of_run, of_folder = (cell(sts.figures(own, np.vecdot(*sts.unit_vectors(
+        one(trained[0]).encode, own)))["r"]) for one in (convsim_mini.load, in_16_bits))
     assert f"100: the run {of_run}, the folder {of_folder}\n" in done.stdout
     assert f"interval: {of_folder}. The own set" in card and export.SMALLER not in done.stdout
     assert "a vector of 16 numbers." in card

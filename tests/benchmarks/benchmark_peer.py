@@ -108,7 +108,7 @@ def measured(options, name, seed, epochs):
         texts = texts_of(options.pairs)["test"]
         u, v = encode([texts[k][0] for k in pairs]), encode_responses([texts[k][1] for k in pairs])
         dev, = sts.read_splits(options.data, "dev")
-        cosines = np.vecdot(*sts.unit_vectors(encode, dev))
+        cosines = sts.scores(None, dev, encode)["trained, as cosine"]
         of_genre = [pearson(cosines[mask], dev.labels[mask])
                     for mask in (dev.genres != "", dev.genres == "forums")]
     return {"P@1": precision(true_ranks(candidate_scores(u, v, candidates)), 1),

@@ -14,9 +14,11 @@ convsim_mini` lists them all. config.py holds every setting. DESIGN.md says how 
 what to open for a change, PROMISES.md what holds when something goes wrong.
 """
 
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,8 +38,31 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
     init="runs/chat", columns=["question", "answer"], encoding="cp1252". `encoder.log` lists what
     was logged. NumPy's own products have one thread from then on. Raises UserError.
     """
-    from .train import fit
-    return fit(pairs, run, **settings)
+    import msgspec
+
+    from .common.cli import UserError
+    from .common.files import write_text
+    from .data.pairs import files_or_rows
+    from .evaluation.of_training import summary
+    from .train import train
+    from .training.options import config_of
+    from .training.run import LOG, read_log
+
+    own: Any = None if run else TemporaryDirectory(prefix="convsim_mini-")
+    folder = Path(run or own.name + "/run")
+    files, rows = files_or_rows(pairs)
+    file = Path(f"{folder}.pairs.jsonl")                      # of pairs that are in none
+    given = {**settings, "run": folder, "pairs": files or [file]}
+    config = config_of(msgspec.to_builtins(given, enc_hook=str))    # paths and NumPy's numbers, too
+    if rows:
+        if folder.exists():
+            raise UserError(f"{folder}: exists already; choose another folder with run=")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, "".join(f"{json.dumps(row, default=str)}\n" for row in rows))
+    print(summary(*train(config)))
+    encoder = load(folder)
+    encoder.log, encoder.folder = read_log(folder / LOG), own or folder
+    return encoder
 
 
 def load(run: str | Path, device: str = "cpu", tuned: bool = False) -> "SentenceEncoder":

@@ -27,6 +27,7 @@ from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.core.nli import LABELS
 from convsim_mini.inference.sentence_encoder import load
+from convsim_mini.training.options import config_of, parse
 
 from loopback import Loopback
 
@@ -52,6 +53,11 @@ PATH = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 SMALL = ("--text.pieces 300 --text.bigram_buckets 500 --model.embedding_dim 16 --model.layers 16 "
          "--model.response_hidden 16 --optim.batch_size 64").split()
 ASCII = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}    # environment
+
+
+def parse_config(argv):
+    """A command line of training as a Config."""
+    return config_of(parse(argv))
 
 
 class Finished(NamedTuple):

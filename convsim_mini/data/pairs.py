@@ -7,6 +7,7 @@ reads other tables, and logs of conversations. All may be .gz or .zst.
 
 import string
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 from ..common.cli import UserError
@@ -117,3 +118,19 @@ def pair_of(row, fields=FIELDS):
     authors = [author if isinstance(author, str) else None
                for author in map(row.get, ("input_author", "response_author"))]
     return Pair(texts[0], texts[-1], *authors)
+
+
+def files_or_rows(pairs):
+    """What a program gives as pairs: a list of files and [], or [] and rows. Raises UserError."""
+    if hasattr(pairs, "columns"):
+        found = pairs.to_dict("records")
+    else:
+        found = [pairs] if isinstance(pairs, (str, Path)) else [*pairs]
+    if not found:
+        raise UserError("pairs is empty; give about 3,500, or 500 with init=RUN")
+    if all(isinstance(one, (str, Path)) for one in found):
+        return found, []
+    for one in found:
+        if not isinstance(one, dict) and (type(one) not in (tuple, list) or len(one) != 2):
+            raise UserError(f"pairs: one is {str(one)[:60]!r}; expected (message, reply)")
+    return [], [one if isinstance(one, dict) else dict(zip(FIELDS, one)) for one in found]

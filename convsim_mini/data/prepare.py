@@ -19,17 +19,19 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from textwrap import shorten
 
 import numpy as np
 
 from ..common.cli import UserError, progress, user_errors
 from ..common.files import UNREADABLE, checksum, locked, new_folder
 from ..common.processes import local_processes, map_in_order
+from ..common.tables import table
 from ..core.packed import offsets_of
 from ..core.pairs import Split
 from ..core.text import Vocabulary, tokenize
 from .corpus import SPLITS, Corpus, share_of, some_pairs, split_of, text_key
-from .pairs import left_out, read_rows
+from .pairs import RULES, left_out, read_rows
 from .tables_and_logs import Reading, default_corpus
 
 FORMAT = 9
@@ -73,6 +75,20 @@ def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
                     _prepare(paths, text, reading, vocabulary, new)
                 corpus = _open(folder)
     return corpus
+
+
+def corpus_report(report):
+    """What became of the pairs that were read, as a table."""
+    counts = {"pairs read": report["read"], "malformed": report["malformed"]}
+    for rule, text in RULES.items():
+        for side in ("input", "response"):
+            counts[f"removed, {side}: {text}"] = report["removed"].get(f"{side}: {rule}", 0)
+    counts |= {f"kept for {split}": number for split, number in report["kept"].items()}
+    rows = [[what, f"{number:,}"] for what, number in counts.items()]
+    shown = "".join(f"  {shorten(text, 50)} → {shorten(reply, 50)}\n"
+                    for text, reply in report["examples"])
+    counted = table(["the corpus, after the paper's filters", ""], rows)
+    return f"{counted}\n\nThe first pairs:\n{shown}"
 
 
 def _cache_key(paths, text, reading):

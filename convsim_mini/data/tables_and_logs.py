@@ -219,7 +219,7 @@ KINDS = {".tsv": read_table, ".csv": read_table, ".jsonl": read_jsonl, ".parquet
          ".json": _read_chitchat}
 TABLES = ", ".join(kind for kind in KINDS if kind != ".json")    # JSON: the default corpus only
 EXPECTED = (f"pairs: a table with named columns ({TABLES}; plain, .gz or .zst), or lines of input "
-            "TAB response in a .tsv; chat exports: data_scripts/README.md")
+            "TAB response in a .tsv; chat exports: python -m data_scripts.chats")
 
 
 def kind_of(path):

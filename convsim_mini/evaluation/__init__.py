@@ -20,7 +20,7 @@ library's. Replies and inference need a Run.
 `vectors` is a dict, row → word → vector, or None. A task that uses it also has `texts_of(dataset)`.
 
 Read response.py, then sts.py, nli.py, cqa.py, senteval.py (its classifiers are scikit-learn's);
-command.py is what their commands share, after_training.py what a training ends with, and
+command.py is what their commands share, of_training.py what a training measures, and
 mteb_plugin.py is for mteb. A new task is a file with these functions and a name in EVALUATIONS, by
 which `evaluation` and `report` find it.
 """

@@ -42,6 +42,7 @@ class SentenceEncoder(BiEncoder):
         self.columns = columns
         self.identity = identity or {}    # what its vectors depend on; an Index compares it
         self.log = []    # of dicts: what `fit` measured and logged
+        self.folder = None    # where `fit` has put the run; a temporary one lives as long as this
 
     def __repr__(self) -> str:
         kind = ENCODERS[self.model.config.encoder].short

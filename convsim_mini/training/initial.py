@@ -9,11 +9,16 @@ from .word_vectors import ppmi_svd
 A = 3e-4    # of a/(a + p)
 
 
-def initial_model(config, corpus):
-    """The Model of a Config before any training, from its seed: the same arrays every time."""
+def initial_model(config, corpus, trained=None):
+    """The Model of a Config before any training, from its seed: the same arrays every time.
+
+    trained: parameters to start from, as far as there are any; NLI's classifier may be new
+    """
     rng = np.random.Generator(np.random.Philox(config.seed))
-    embeddings = initial_table(corpus, config.bigram_rows, config.model, rng)
-    params = initial_parameters(config.model, embeddings, rng, config.classifies)
+    table = (trained[TABLE] if trained else
+             initial_table(corpus, config.bigram_rows, config.model, rng))
+    params = initial_parameters(config.model, table, rng, config.classifies)
+    params |= {name: p for name, p in (trained or {}).items() if name in params}
     return Model(params, config.model, corpus.vocabulary.size)
 
 

@@ -100,12 +100,13 @@ class Monitor:
             self.bar.write(f"could not draw the curves ({error}); training continues", sys.stderr)
         self.began = time.perf_counter()
 
-    def stopped(self):
-        """Say how to resume."""
-        self.bar.write(f"stopped; resume with:  {self.resume}", file=sys.stderr)
+    def __enter__(self):
+        return self
 
-    def close(self):
-        """Take the progress bar away."""
+    def __exit__(self, error, *_):
+        """Take the progress bar away; of a training that was stopped say how to resume it."""
+        if error is KeyboardInterrupt:
+            self.bar.write(f"stopped; resume with:  {self.resume}", file=sys.stderr)
         self.bar.close()
 
     def _write(self, records, record):
@@ -152,10 +153,3 @@ def scores_on_dev(config, measured):
     named = [name for task, name in (("replies", "dev_p1"), ("classes", "nli"))
              if task in config.taught]
     return {record["step"]: sum(map(record.get, named)) for record in measured}
-
-
-class Silent:
-    """Watches nothing: all workers but the first have it instead of a Monitor."""
-
-    def __getattr__(self, name):
-        return lambda *arguments: None

@@ -1,15 +1,13 @@
-"""The training command's options.
-
-Settings come from six places. Later ones override earlier ones: the defaults; the run that --init
-names; the preset; what suits other pairs than that run's; the file that --config names; options.
-"""
+"""The training command's options, and the Config that they make."""
 
 import argparse
 import ast
 import dataclasses
 import inspect
 import os
+from functools import reduce
 from itertools import pairwise
+from operator import or_
 from typing import get_args
 
 from ..common.cli import Parser, UserError
@@ -22,85 +20,7 @@ from .run import describe
 from .settings import config_from_dict, flat, settings
 
 # Settings that a run with --init takes from the run that --init names.
-INHERITED = {"preset", "pairs", "columns", "encoding",
-             *(name for name in settings() if "." in name)}
-
-
-def parse_config(argv):
-    """Command line to Config. Raises UserError for options and files that cannot be used."""
-    asked = with_own_steps(parse(argv))
-    encoder = asked.pop("encoder", None)
-    origin, start, inherited = None, {}, {}
-    if "init" in asked:
-        origin = describe(asked["init"]).config
-        start = flat(dataclasses.asdict(origin))
-        inherited = {name: value for name, value in start.items() if name in INHERITED}
-        asked = {"stage": start["stage"] + 1} | asked
-    if path := asked.pop("config", None):
-        in_file = read_object(path, "cannot be read as JSON", "expected a run's config.json",
-                              "--config")
-        config_from_dict(in_file, f"--config {path}")
-        asked = with_own_steps(flat(in_file)) | asked
-    if encoder:
-        asked["model.encoder"] = encoder
-        inherited["preset"] = ENCODERS[encoder].preset
-    if "pairs" in asked:
-        for name in ("columns", "encoding"):
-            inherited.pop(name, None)
-    preset = asked.get("preset", inherited.get("preset", "chat"))
-    changes = PRESETS.get(preset, {})                         # config_from_dict names the others
-    if start and not encoder and "preset" not in asked:
-        changes = {name: value for name, value in changes.items() if name not in INHERITED}
-        changes |= for_other_pairs(start, asked)
-    config = config_from_dict(inherited | changes | asked | {"preset": preset})
-    places = {name: absolute(place) for name in ("init", "nli", "data", "cache", "pairs")
-              if (place := getattr(config, name))}
-    config = dataclasses.replace(config, **places)            # to be found from any folder
-    if origin:
-        check_shapes(config, origin)
-    if bool(config.nli) != bool(config.second_task):
-        raise UserError(f"--task {config.task}, --nli {config.nli}: expected both, a --task "
-                        "that learns inference and the folder with SNLI's files, or neither")
-    return config
-
-
-def check_shapes(config, origin):
-    """Raise a UserError unless the parameters of --init's run, whose Config is origin, fit."""
-    kept, wanted = (parameter_shapes(one.model, 1 + one.text.pieces + one.bigram_rows)
-                    for one in (origin, config))
-    if kept != wanted:
-        before, now = (flat(dataclasses.asdict(one)) for one in (origin, config))
-        changed = ", ".join(f"--{name} {now[name]}: the run of --init has {before[name]}"
-                            for name in now if now[name] != before[name]
-                            if name.startswith(("text.", "model.")))
-        raise UserError(f"{changed}; its weights keep their shapes: leave the option out")
-
-
-def with_own_steps(given):
-    """Settings that somebody has given; where `epochs` are among them, steps follow from these."""
-    return ({"steps": None} if "epochs" in given else {}) | given
-
-
-def absolute(place):
-    """The absolute name of a folder, or of each file in a list: a link's suffix tells its kind."""
-    if isinstance(place, list):
-        return [os.path.abspath(path) for path in place]
-    return os.path.realpath(os.path.expanduser(place))
-
-
-def for_other_pairs(start, asked):
-    """Settings that suit a run which continues on other pairs; {} for the same pairs and for NLI.
-
-    Eight epochs at a third of the preset's rates, whatever number of runs came before (ours: after
-    627 pairs of chats about given topics P@1 is 23.4, and 22.5 after two epochs at the whole rates;
-    before it was 22.4). start: settings of the run to start from; asked: the user's
-    """
-    if "nli" in asked or absolute(asked.get("pairs", start["pairs"])) == start["pairs"]:
-        return {}
-    defaults = flat(dataclasses.asdict(Config()))
-    preset = defaults | PRESETS[start["preset"]]
-    return {"task": "conversation", "epochs": 8.0, "evaluations": defaults["evaluations"],
-            **{name: preset[name] / 3 for name in ("optim.rate", "optim.table_rate")}}
+INHERITED = {"pairs", "columns", "encoding", *(name for name in settings() if "." in name)}
 
 
 def parse(argv):
@@ -112,6 +32,101 @@ def parse(argv):
         raise UserError("--resume: expected a run's folder and no other option; to train with "
                         "other settings: --config RUN/config.json")
     return given
+
+
+def config_of(given):
+    """The Config of what a user gives: dotted name → value, or text as on the command line.
+
+    What is not given follows from layers, of which later ones override earlier ones. Raises
+    UserError for settings and files that cannot be used.
+    """
+    options = spelled_out(given)
+    file = of_file(options.pop("config", None))
+    asked, origin, run = file | options, None, {}
+    if asked.get("init"):
+        origin = describe(asked["init"]).config
+        run = flat(dataclasses.asdict(origin))
+        options = {"stage": origin.stage + 1} | options
+    if "preset" in asked:
+        layers = [inherited(run, asked), of_preset(asked["preset"])]
+    else:                                                     # what a run has changed stays so
+        layers = [of_preset(run.get("preset", "chat")), inherited(run, asked),
+                  for_other_pairs(run, asked)]
+    config = config_from_dict(reduce(or_, [*layers, file, options]))
+    places = {name: absolute(place) for name in ("init", "nli", "data", "cache", "pairs")
+              if (place := getattr(config, name))}
+    config = dataclasses.replace(config, **places)            # to be found from any folder
+    if origin:
+        check_shapes(config, origin)
+    if bool(config.nli) != bool(config.second_task):
+        raise UserError(f"--task {config.task}, --nli {config.nli}: expected both, a --task "
+                        "that learns inference and the folder with SNLI's files, or neither")
+    return config
+
+
+def spelled_out(given):
+    """Settings and what they stand for: an `encoder` is short for a preset, `epochs` give steps."""
+    given = ({"steps": None} if "epochs" in given else {}) | given
+    if encoder := given.pop("encoder", None):
+        preset = ENCODERS[encoder].preset if encoder in ENCODERS else "chat"
+        given = {"preset": preset, "model.encoder": encoder} | given
+    return given
+
+
+def of_file(path):
+    """The settings in the file of --config; {} without one."""
+    if not path:
+        return {}
+    values = read_object(path, "cannot be read as JSON", "expected a run's config.json", "--config")
+    config_from_dict(values, f"--config {path}")
+    return spelled_out(flat(values))
+
+
+def of_preset(name):
+    """A preset's name and its changes to the defaults."""
+    return {"preset": name, **PRESETS.get(name, {})}          # config_from_dict names the others
+
+
+def inherited(run, asked):
+    """What --init takes from its run's settings; columns and encoding belong to the run's pairs."""
+    left_out = {"columns", "encoding"} if "pairs" in asked else set()
+    return {name: run[name] for name in run.keys() & (INHERITED - left_out)}
+
+
+def for_other_pairs(run, asked):
+    """Settings that suit a run which continues on other pairs; {} for the same pairs and for NLI.
+
+    Eight epochs at a third of the preset's rates, whatever number of runs came before (ours: after
+    627 pairs of chats about given topics P@1 is 23.4, and 22.5 after two epochs at the whole rates;
+    before it was 22.4). run: settings of the run to start from; asked: the user's
+    """
+    if not run or "nli" in asked or absolute(asked.get("pairs", run["pairs"])) == run["pairs"]:
+        return {}
+    defaults = flat(dataclasses.asdict(Config()))
+    preset = defaults | PRESETS[run["preset"]]
+    return {"task": "conversation", "epochs": 8.0, "evaluations": defaults["evaluations"],
+            **{name: preset[name] / 3 for name in ("optim.rate", "optim.table_rate")}}
+
+
+def absolute(place):
+    """The absolute name of a folder, or of each file in a list: a link's suffix tells its kind."""
+    if isinstance(place, list):
+        return [os.path.abspath(path) for path in place]
+    return os.path.realpath(os.path.expanduser(place))
+
+
+def check_shapes(config, origin):
+    """Raise a UserError for settings that change a shape of the weights of --init's run, origin."""
+    def shapes(**group):
+        one = dataclasses.replace(origin, **group)
+        return parameter_shapes(one.model, 1 + one.text.pieces + one.bigram_rows)
+
+    changed = [f"--{group}.{name} {value}: the run of --init has {getattr(before, name)}"
+               for group, before in (("text", origin.text), ("model", origin.model))
+               for name, value in vars(getattr(config, group)).items()
+               if shapes(**{group: dataclasses.replace(before, **{name: value})}) != shapes()]
+    if changed:
+        raise UserError(f"{', '.join(changed)}; its weights keep their shapes: leave that out")
 
 
 def config_parser(all_options=False):

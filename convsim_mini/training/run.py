@@ -7,9 +7,11 @@ state; a finished run has none. config.json is for people and for `--config`, lo
 """
 
 import dataclasses
+import itertools
 import json
 import os
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +22,7 @@ from ..core.arrays import to_device, to_host
 from ..fast.devices import device_module
 from ..common.arrays_file import OLDER, checksum_of_arrays, load_arrays, save_arrays
 from ..common.cli import UserError, python_m, user_errors
-from ..common.files import UNREADABLE, replace_file
+from ..common.files import OURS, UNREADABLE, locked, replace_file
 from ..config import Config
 from ..core.text import Vocabulary
 from ..core.model import Model
@@ -155,6 +157,29 @@ def newest(folder):
 def finished(folder):
     """Whether the run in a folder has come to its end."""
     return not Path(folder, TRAINING).exists()
+
+
+@contextmanager
+def new_run_folder(config):
+    """Make a run's folder and hold its lock. Raises UserError where that cannot be."""
+    names = (f"runs/{config.preset}-{k}".removesuffix("-1") for k in itertools.count(1))
+    folder = Path(config.run or next(name for name in names if not Path(name).exists()))
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder):
+        if not all(path.name.startswith(OURS) for path in folder.iterdir()):
+            raise UserError(f"{folder}: exists already and is left as it is; choose another "
+                            "folder with --run")
+        yield folder
+
+
+def lock_of(folder):
+    """The lock of the folder of a run that is there. Raises UserError."""
+    newest(folder)                                            # or a mistyped folder would be made
+    return _locked(folder)
+
+
+def _locked(folder):
+    return locked(folder, f"{folder}: another process trains in it; wait until it ends, or stop it")
 
 
 def read_log(path):

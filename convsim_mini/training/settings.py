@@ -41,7 +41,9 @@ def config_from_dict(values, where=""):
             raise UserError(f"{prefix}{name}: is not a setting{hint}")
         group, _, last = name.rpartition(".")
         target = nested.setdefault(group, {}) if group else nested
-        target[last] = value
+        is_list = known[name].default_factory is not dataclasses.MISSING
+        one = is_list and not where and not isinstance(value, (list, tuple))    # in `fit`
+        target[last] = [value] if one else value
     try:
         config = msgspec.convert(nested, Config, strict=bool(where))
     except msgspec.ValidationError as error:

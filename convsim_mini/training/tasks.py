@@ -11,6 +11,7 @@ import numpy as np
 from ..common.cli import UserError
 from ..core import schedule
 from ..core.pairs import Split
+from ..data.snli import encode_entailments, encode_snli, find_snli, read_snli
 
 
 class Tasks(NamedTuple):
@@ -30,6 +31,21 @@ class Tasks(NamedTuple):
         return crc if self.nli else None
 
 
+def open_tasks(config, corpus):
+    """The Tasks of a Config on a Corpus. Raises UserError for NLI data that cannot be used."""
+    if not config.second_task:
+        return Tasks(corpus.train)
+    files = find_snli(config.nli, ("train", "dev"), all_needed=True)
+    pairs, vocabulary = read_snli(files["train"]), corpus.vocabulary
+    encode = encode_snli if config.classifies else encode_entailments
+    split = encode(pairs, vocabulary, config.nli_fraction, config.seed)
+    print(f"SNLI: {split.pairs:,} {split.task.replace('classes', 'pairs')} to train on "
+          f"({config.nli_fraction:.0%}); {pairs.dropped:,} pairs of the file have no label or no "
+          "text\n")
+    dev = encode_snli(read_snli(files["dev"]), vocabulary) if config.classifies else None
+    return Tasks(corpus.train, split, dev)
+
+
 def batches_of_tasks(config, tasks, first_step=0, trains_nli=None):
     """Yield the Batch of each step from `first_step` on, without end; the tasks take turns.
 
@@ -38,17 +54,16 @@ def batches_of_tasks(config, tasks, first_step=0, trains_nli=None):
     """
     # a run that starts from another with --init sees other batches than that one
     config = dataclasses.replace(config, seed=config.seed + (config.stage << 112))
-    sizes = config.optim.batch_size, config.optim.nli_batch_size
-    order, nli_order = (
-        schedule.batches(dataclasses.replace(config, steps=steps, optim=dataclasses.replace(
-            config.optim, batch_size=size)), split, done)
-        for split, size, steps, done in zip(tasks, sizes, steps_of_tasks(config, config.steps),
-                                            steps_of_tasks(config, first_step)))
+    batches = []
+    for split, size, steps, done in zip(
+            tasks, (config.optim.batch_size, config.optim.nli_batch_size),
+            steps_of_tasks(config, config.steps), steps_of_tasks(config, first_step)):
+        optim = dataclasses.replace(config.optim, batch_size=size)
+        of_task = dataclasses.replace(config, steps=steps, optim=optim)
+        batches.append(schedule.batches(of_task, split, done))
     for step in itertools.count(first_step):
-        is_nli = trains_nli
-        if is_nli is None:
-            is_nli = nli_steps(config, step + 1) > nli_steps(config, step)
-        yield next(nli_order if is_nli else order)
+        is_turn_of_nli = nli_steps(config, step + 1) > nli_steps(config, step)
+        yield next(batches[is_turn_of_nli if trains_nli is None else trains_nli])
 
 
 def nli_steps(config, step):

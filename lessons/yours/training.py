@@ -14,7 +14,7 @@ from convsim_mini.core.loop import train_steps
 from convsim_mini.core.optim import OPTIMIZERS
 from convsim_mini.fast import host
 from convsim_mini.train import prepare, starting_model
-from convsim_mini.training.options import parse_config
+from convsim_mini.training.options import config_of, parse
 from convsim_mini.training.tasks import batches_of_tasks
 from convsim_mini.training.workers import ALONE
 
@@ -92,13 +92,13 @@ def train(functions, argv, path):
     if not functions:
         raise UserError("none of your functions is right yet; first: "
                         f"{python_m('lessons.yours check')}")
-    config = parse_config([*options(set(functions)), *argv])
+    config = config_of(parse([*options(set(functions)), *argv]))
     if "attention" in functions and config.model.dropout:
         raise UserError(f"--model.dropout {config.model.dropout}: your attention knows no dropout; "
                         "leave the option out")
     with redirect_stdout(None):
-        config, job = prepare(config)
-    tasks, model = job.tasks, starting_model(config, job.corpus)
+        config, corpus, tasks = prepare(config)
+    model = starting_model(config, corpus)
     copy = model._replace(params={name: p.copy() for name, p in model.params.items()})
     reference, seconds = curve(config, tasks, copy, "the project's")
     del copy                                                  # half a gigabyte

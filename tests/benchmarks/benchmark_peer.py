@@ -27,7 +27,7 @@ from convsim_mini.data.pairs import left_out, read_rows
 from convsim_mini.evaluation import response, sts
 from convsim_mini.evaluation.metrics import pearson
 from convsim_mini.inference.sentence_encoder import load
-from convsim_mini.training.options import parse_config
+from convsim_mini.training.options import config_of, parse
 from convsim_mini.training.run import LOG, read_log
 from convsim_mini.data.prepare import open_corpus
 from convsim_mini.data.tables_and_logs import default_corpus
@@ -104,7 +104,8 @@ def measured(options, name, seed, epochs):
         whole = time.perf_counter() - begin
         usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF,
                                                      resource.RUSAGE_CHILDREN)]
-        pairs, candidates = response.drawn(open_corpus(parse_config(arguments(options, seed))).test)
+        config = config_of(parse(arguments(options, seed)))
+        pairs, candidates = response.drawn(open_corpus(config).test)
         texts = texts_of(options.pairs)["test"]
         u, v = encode([texts[k][0] for k in pairs]), encode_responses([texts[k][1] for k in pairs])
         dev, = sts.read_splits(options.data, "dev")
@@ -129,7 +130,7 @@ def main():
     if options.one:
         name, seed, epochs = options.one
         return print(json.dumps(measured(options, name, int(seed), float(epochs))))
-    open_corpus(parse_config(arguments(options, 1)))          # prepared once, before any clock
+    open_corpus(config_of(parse(arguments(options, 1))))      # prepared once, before any clock
     rows = []
     for seed in options.seeds:
         turns = [("ours", epochs) for epochs in options.epochs]

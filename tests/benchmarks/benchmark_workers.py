@@ -52,10 +52,10 @@ def child(preset, steps):
     from convsim_mini.data.prepare import open_corpus
     from convsim_mini.fast.threads import claim_process
     from convsim_mini.training import distributed, tasks
-    from convsim_mini.training.options import parse_config
+    from convsim_mini.training.options import config_of
 
-    config = parse_config(["--preset", preset, "--steps", "1000",
-                           "--model.start", "random"])        # the speed is the same
+    config = config_of({"preset": preset, "steps": 1_000,
+                        "model.start": "random"})             # the speed is the same
     workers = distributed.launched()
     claim_process()
     corpus = open_corpus(config)

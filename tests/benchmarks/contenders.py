@@ -219,14 +219,14 @@ def work(name, case, path):
 
     Operations are those of a Transformer's products, 0 of a DAN's; sentences: of a batch.
     """
-    from convsim_mini.training.options import parse_config
+    from convsim_mini.training.options import config_of, parse
 
     settle(name)
     warm_up, timed, _ = case.steps
     if name == "sgemm":
         return [0, 0, sgemm(case.device), 0]
     batches, *sizes = load_batches(path)
-    config = parse_config(["--preset", case.preset, *case.options]).model
+    config = config_of(parse(["--preset", case.preset, *case.options])).model
     training, sentences = case.task == "training", batches[0].sentences
     if case.task == "bulk" and name not in ("ours", "numba"):
         batches = by_length(sentences)

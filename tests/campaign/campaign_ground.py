@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from conftest import PATH, SMALL, Finished, generate_pairs
-from convsim_mini.train import OURS
+from convsim_mini.common.files import OURS
 from convsim_mini.training.run import LOG, PLACES
 from synthetic_dumps import write_dump
 

@@ -14,7 +14,7 @@ from convsim_mini.core.arrays import twinned
 from convsim_mini.core.gradcheck import dense, directional_error, layer_error
 from convsim_mini.core.packed import words_and_bigrams
 from convsim_mini.core.pairs import Batch
-from convsim_mini.training.options import parse_config
+from convsim_mini.training.options import config_of
 
 import plain_forward
 from small_transformer import pack, small_model
@@ -221,7 +221,7 @@ TRANSFORMER = ModelConfig(encoder="transformer", embedding_dim=8, layers=[5], he
 CONFIGS = {
     "transformer": TRANSFORMER,
     "bag": replace(TRANSFORMER, bag=True, layers=[6, 5], max_tokens=3),
-    "paper": replace(parse_config(["--preset", "paper"]).model, embedding_dim=4,
+    "paper": replace(config_of({"preset": "paper"}).model, embedding_dim=4,
                      layers=[3, 3, 5], response_hidden=[6]),
     "chat": ModelConfig(embedding_dim=4, layers=[5], response_hidden=[6], scale=3.0),
 }

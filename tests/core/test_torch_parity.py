@@ -12,7 +12,7 @@ from convsim_mini.core.optim import SGD, Adaptive
 from convsim_mini.core.packed import Packed, offsets_of
 from convsim_mini.core.pairs import Batch
 from convsim_mini.core.transformer import sort_by_length, transformer_backward, transformer_forward
-from convsim_mini.training.options import parse_config
+from convsim_mini.training.options import config_of
 
 from small_transformer import small_model
 
@@ -23,12 +23,12 @@ from torch_twin import (    # needs torch
 )
 
 WORDS, BIGRAMS = 400, 1_000
-CONFIGS = {"paper": parse_config(["--preset", "paper"]).model,
+CONFIGS = {"paper": config_of({"preset": "paper"}).model,
            "chat": ModelConfig(response_hidden=[500])}
 SMALL = ModelConfig(encoder="transformer", embedding_dim=32, layers=[20], heads=4, hidden=48,
                     transformer_layers=2)
 TRANSFORMERS = {"small": SMALL, "bag": replace(SMALL, bag=True),
-                "the paper's size": parse_config(["--preset", "transformer"]).model}
+                "the paper's size": config_of({"preset": "transformer"}).model}
 
 
 def random_batch(rng, pairs):

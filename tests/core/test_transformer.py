@@ -14,7 +14,7 @@ from convsim_mini.core.attention import Group, attention_forward, groups, self_a
 from convsim_mini.core.dropout import NO_DROPOUT, Dropout, dropout_forward, dropout_of
 from convsim_mini.core.model import ENCODERS, embed, encoder_forward
 from convsim_mini.core.packed import offsets_of
-from convsim_mini.training.options import parse_config
+from convsim_mini.training.options import config_of
 
 import plain_forward
 from small_transformer import CONFIG, pack, random_sentences, small_model
@@ -134,13 +134,13 @@ def test_encoding_keeps_no_caches_of_layers():
 
 
 def test_the_papers_size_and_the_small_preset():
-    config = parse_config(["--preset", "transformer"])
+    config = config_of({"preset": "transformer"})
     model = config.model
     assert ((model.encoder, model.embedding_dim, model.transformer_layers, model.heads,
              model.hidden, model.layers) == ("transformer", 512, 6, 8, 2048, [500]))
     assert config.bigram_rows == 0 and config.optim.rate == 0.01 and config.steps == 40_000_000
-    small = parse_config(["--encoder", "transformer"])
-    assert small == parse_config(["--preset", "transformer-small"])
-    dan = parse_config(["--encoder=dan", "--steps", "5"])
-    assert dan == parse_config(["--steps", "5"])
+    small = config_of({"encoder": "transformer"})
+    assert small == config_of({"preset": "transformer-small"})
+    dan = config_of({"encoder": "dan", "steps": 5})
+    assert dan == config_of({"steps": 5})
     assert small.bigram_rows == dan.bigram_rows == dan.text.bigram_buckets

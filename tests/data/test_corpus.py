@@ -26,10 +26,9 @@ from convsim_mini.data.corpus import SPLITS, share_of, some_pairs, split_of, tex
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.tables_and_logs import Reading
 from convsim_mini.core.text import tokenize
-from convsim_mini.training.options import parse_config
 from convsim_mini.common.files import OURS
 
-from conftest import PATH, SMALL, command, ended, generate_pairs, wait_for
+from conftest import PATH, SMALL, command, ended, generate_pairs, parse_config, wait_for
 
 
 def splits(corpus):

@@ -3,8 +3,6 @@
 import csv
 import json
 import re
-import shlex
-import subprocess
 import sys
 
 import pytest
@@ -14,8 +12,6 @@ from convsim_mini.data import tables_and_logs
 from convsim_mini.data.pairs import Pair, read_rows
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.tables_and_logs import PAIRS as NAMES, Reading
-
-from conftest import ROOT
 
 PAIRS = [("how are you, friend?", "fine,\nthanks"), ("a; b", 'she said "no"'), ("é", "à")]
 
@@ -182,37 +178,6 @@ def test_chats_become_pairs(name, tmp_path, capsys):
     pytest.importorskip("pyarrow.parquet").write_table(
         pytest.importorskip("pyarrow").Table.from_pylist(rows), tmp_path / "chats.parquet")
     assert read(tmp_path / "chats.parquet") == expected
-
-
-EXPORTS = {    # as the programs write them: file → text
-    "chat.txt": """\u200e12/31/23, 9:14\u202fPM - Messages are end-to-end encrypted.
-12/31/23, 9:15\u202fPM - Ann: Are you
-coming, 12/31/23?\n\n12/31/23, 9:15 PM - Ann: say: yes!
-12/31/23, 9:16\u202fPM - Bob: <Media omitted>\n12/31/23, 9:16\u202fPM - Bob added Cy
-[31.12.23, 21:17:07] Bob: Yes\tI am
-\u200e[31.12.23, 21:17:08] Bob: \u200eimage omitted\n[31.12.23, 21:18:07] Ann: \u263a\u200e good""",
-    "chat.log": """[21:14] *** ann joined
-[21:15] <ann> Are you\n[21:15] <ann> coming, 12/31/23? say: yes!
-21:16 -!- cy [c@d] has joined #e\n21:16 <@bob> Yes\tI am\n21:16  * bob waves\n21:17 <bob> \n
-2023-12-31 21:18:07 <+ann> \u263a good\n""",
-    "result.json": json.dumps({"name": "Bob", "type": "personal_chat", "id": 7, "messages": [
-        {"id": 1, "type": "service", "date": "2023-12-31T21:14:00", "actor": "Ann", "text": ""},
-        *({"id": 2, "type": "message", "from": who, "text": text} for who, text in (
-            ("Ann", ["Are you ", {"type": "bold", "text": "coming"}, ", 12/31/23? say: yes!"]),
-            ("Bob", "Yes I am"), ("Bob", ""), ("Ann", "\u263a good")))]})}
-
-
-def test_the_lines_for_chat_exports_make_logs(tmp_path):
-    text = (ROOT / "data_scripts" / "README.md").read_text(encoding="utf-8")
-    lines, = re.findall(r"### Chat exports\n.*?```bash\n(.*?)```", text, re.S)
-    for name, data in EXPORTS.items():
-        (tmp_path / name).write_text(data, encoding="utf-8")
-    subprocess.run(["bash", "-ec", lines.replace("python3", shlex.quote(sys.executable))],
-                   cwd=tmp_path, check=True)
-    for name in ("whatsapp.tsv", "telegram.jsonl", "irc.tsv"):
-        pairs = [tuple(map(str.lower, pair)) for pair in read(tmp_path / name)]
-        assert pairs == [("are you coming, 12/31/23? say: yes!", "yes i am", "ann", "bob"),
-                         ("yes i am", "\u263a good", "bob", "ann")], name
 
 
 @pytest.mark.parametrize("delimiter, first", [(";", "sep=;\n"), ("|", ""), (",", "SEP=,\r\n")])

@@ -15,12 +15,11 @@ from convsim_mini.evaluation.metrics import per_cent
 from convsim_mini.core.gradcheck import dense
 from convsim_mini.core.loop import step_gradients
 from convsim_mini.core.model import loss_and_gradients
-from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_run, read_log
 from convsim_mini.data.snli import Snli, find_snli, read_snli
-from convsim_mini.training.tasks import Tasks, batches_of_tasks
+from convsim_mini.training.tasks import Tasks, batches_of_tasks, open_tasks
 
-from conftest import command, generate_nli, write_snli
+from conftest import command, generate_nli, parse_config, write_snli
 
 
 # ---------------------------------------------------------------- reading
@@ -70,7 +69,7 @@ def test_an_even_share_of_the_steps_trains_nli_and_any_step_can_be_taken_up(
     settings = config(arguments, nli_folder, "--task", "multitask", "--nli_share", share,
                       "--steps", 200, "--optim.drop_at", 0.5,
                       "--optim.nli_batch_size", 20)
-    tasks = Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
+    tasks = open_tasks(settings, corpus)
     whole = list(islice(batches_of_tasks(settings, tasks), 200))
     is_nli = np.array([batch.task == "classes" for batch in whole])
     assert is_nli.sum() == round(200 * share)
@@ -87,7 +86,7 @@ def test_an_even_share_of_the_steps_trains_nli_and_any_step_can_be_taken_up(
 def test_each_epoch_shows_all_pairs_of_nli(arguments, nli_folder, corpus):
     settings = config(arguments, nli_folder, "--task", "nli", "--optim.nli_batch_size", 60,
                       "--steps", 10)
-    tasks = Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
+    tasks = open_tasks(settings, corpus)
     epoch = list(islice(batches_of_tasks(settings, tasks), 10))
     assert sum(len(batch.sentences.ids) for batch in epoch) == len(tasks.nli.ids)
 
@@ -126,14 +125,15 @@ def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(
     assert model.params.keys() - run.model.params.keys() == {
         "nli.linear0.weight", "nli.linear0.bias", "nli.linear1.weight", "nli.linear1.bias"}
     assert all((model.params[name] == p).all() for name, p in run.model.params.items())
-    with pytest.raises(UserError, match="--model.response_hidden .7.: .* has .16.; its "):
-        parse_config(["--init", str(trained[0]), "--model.response_hidden", "7"])
+    with pytest.raises(UserError, match="^--model.response_hidden .7.: the run .* has .16.; its "):
+        parse_config(["--init", str(trained[0]), "--model.response_hidden", "7",
+                      "--model.scale", "3"])                  # which changes no shape
 
 
 def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(trained, nli_folder, corpus):
     settings = config(["--init", trained[0]], nli_folder, "--task", "nli", "--optim.nli_weight", 7,
                       "--optim.nli_batch_size", 60, "--steps", 1)
-    tasks = Tasks(corpus.train, *train.open_nli(settings, corpus.vocabulary))
+    tasks = open_tasks(settings, corpus)
     model, batch = train.starting_model(settings, corpus), next(batches_of_tasks(settings, tasks))
     (loss, grads), (same, heavy) = (loss_and_gradients(model, batch, weight=weight)
                                     for weight in (1, 7))

@@ -23,11 +23,10 @@ from convsim_mini.explore.__main__ import Handler, Server
 from convsim_mini.explore.panels import PANELS, Explored, fields
 from convsim_mini.inference.replies import best_replies, replies_of_run
 from convsim_mini.inference.sentence_encoder import load
-from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_run
 
 from browser import Browser
-from conftest import ROOT
+from conftest import ROOT, parse_config
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

@@ -12,10 +12,9 @@ from convsim_mini import train
 from convsim_mini.export import __main__ as export
 from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.results import cell
-from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_run, save_run, save_tuned
 
-from conftest import command
+from conftest import command, parse_config
 from numpy_alone import with_numpy_alone
 from rounding import rounding
 

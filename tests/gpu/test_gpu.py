@@ -17,10 +17,9 @@ from convsim_mini.fast.devices import device_module
 from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.training.initial import initial_parameters
 from convsim_mini.training import monitor
-from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import read_log
 
-from conftest import SMALL, command
+from conftest import SMALL, command, parse_config
 
 pytestmark = pytest.mark.gpu
 TOLERANCE = {np.float64: 1e-10, np.float32: 1e-5}

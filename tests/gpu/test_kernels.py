@@ -202,7 +202,6 @@ def test_the_log_reads_all_losses_in_one_copy(cupy, tmp_path):
         monitor.after_step(step, {"loss": cupy.asarray(np.float32(step))})
     assert emulated.counts()["copy to host"] == 2             # of the first step, of the rest
     assert [record["loss"] for record in monitor.steps] == [1.0, 6.0]
-    monitor.close()
 
 
 @pytest.mark.parametrize("name", STEP_MODELS)

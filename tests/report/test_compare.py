@@ -9,10 +9,9 @@ from convsim_mini import train
 from convsim_mini.evaluation import cqa, response, sts
 from convsim_mini.evaluation.results import cell, encode_of
 from convsim_mini.report import compare
-from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_run
 
-from conftest import generate_pairs
+from conftest import generate_pairs, parse_config
 
 
 @pytest.fixture(scope="module")

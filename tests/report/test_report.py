@@ -12,8 +12,9 @@ from convsim_mini.common.tables import markdown
 from convsim_mini.evaluation import EVALUATIONS, cqa, sts
 from convsim_mini.evaluation.results import cell, measured
 from convsim_mini.report import __main__ as report, page
-from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_run, save_tuned
+
+from conftest import parse_config
 
 STS_ROW = "main-{}\tfile\t2012\t1\t{}\t{}\t{}\n"
 ON = ["--on", "response", "sts", "nli", "cqa"]

@@ -1,6 +1,7 @@
 """A run goes on with other pairs: its words stay, and what changed is shown."""
 
 import csv
+import json
 import re
 from dataclasses import replace
 
@@ -12,10 +13,9 @@ from convsim_mini.config import Config
 from convsim_mini.data.corpus import split_of
 from convsim_mini.data.prepare import open_corpus
 from convsim_mini.evaluation import response
-from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import describe, load_run
 
-from conftest import command, generate_pairs
+from conftest import command, generate_pairs, parse_config
 
 
 def write_csv(path, pairs):
@@ -82,6 +82,8 @@ def test_other_pairs_are_learned_in_8_epochs_at_a_third_of_the_presets_rates(
             assert getattr(after.optim, name) == getattr(Config().optim, name) / 3
     chosen = parse_config(["--init", str(tuned[0]), *other, "--steps", "7", "--optim.rate", "0.5"])
     assert (chosen.steps, chosen.optim.rate) == (7, 0.5)
+    (tmp_path / "i.json").write_text(json.dumps({"init": str(tuned[0])}))
+    assert parse_config(["--config", str(tmp_path / "i.json"), *other]) == after
     (tmp_path / "c.json").write_text('{"preset": "similarity", "nli": "DIR"}')
     asked = parse_config(["--init", str(tuned[0]), *other, "--config", str(tmp_path / "c.json")])
     assert (asked.task, asked.steps) == ("entailment", Config().steps)

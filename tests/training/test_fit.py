@@ -9,6 +9,7 @@ import pytest
 
 import convsim_mini
 from convsim_mini.common.cli import UserError
+from convsim_mini.training.options import parse
 
 from conftest import SMALL
 
@@ -24,8 +25,7 @@ def frame(**columns):
 @pytest.fixture
 def settings(cache_folder):
     """Of a small run of two steps, as keywords."""
-    values = {name.removeprefix("--"): value for name, value in zip(SMALL[::2], SMALL[1::2])}
-    return {**values, "steps": 2, "evaluations": 1, "cache": cache_folder}
+    return {**parse(SMALL), "steps": 2, "evaluations": 1, "cache": cache_folder}
 
 
 def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path, capsys):
@@ -42,7 +42,9 @@ def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path,
 
 
 def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
-    encoder = convsim_mini.fit(pairs, **settings, **{"optim.chunk": None})
+    encoder = convsim_mini.fit(pairs, **settings | {
+        "optim.chunk": None, "optim.rate": np.float32(0.01), "model.layers": (16,),
+        "model.response_hidden": 16})
     folder = Path(encoder.folder.name)
     assert Path(folder, "run", "model.safetensors").exists()
     del encoder
@@ -51,9 +53,10 @@ def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
 
 
 @pytest.mark.parametrize("change, told", [
-    ({"stepz": 3}, "unrecognized arguments: --stepz 3; did you mean --steps?"),
+    ({"stepz": 3}, "--stepz: is not a setting; did you mean steps?"),
     ({"steps": "many"}, "--steps many: expected int"),
     ({"optim.decay": "x"}, "--optim.decay x: expected linear, none"),
+    ({"encoder": "cnn"}, "--model.encoder cnn: expected dan, transformer"),
     ({"init": "nowhere"}, "nowhere: is not a run"), ({"run": "taken"}, "taken: exists already")])
 def test_mistakes_are_named_before_anything_is_written(
         pairs, settings, tmp_path, monkeypatch, change, told):

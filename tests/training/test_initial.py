@@ -15,7 +15,7 @@ from convsim_mini.training.initial import A, initial_parameters, initial_table
 from convsim_mini.core.model import Model, embed
 from convsim_mini.training.word_vectors import (
     cooccurrences, left_singular_vectors, orthonormal, ppmi_svd)
-from convsim_mini.training.options import parse_config
+from convsim_mini.training.options import config_of
 
 
 def test_left_singular_vectors_are_those_of_the_exact_decomposition():
@@ -124,6 +124,6 @@ def test_a_transformer_with_a_bag_starts_as_the_dan_of_its_table():
     vectors = [embed(Model(initial_parameters(config, rows, np.random.default_rng(1)), config, 9),
                      sentences) for config, rows in ((dan, table), (bag, table / np.sqrt(8)))]
     assert vectors[1].dtype == np.float64 and np.abs(vectors[0] - vectors[1]).max() < 1e-14
-    rows = [parse_config(["--encoder", "transformer", *more]).bigram_rows
-            for more in (["--model.bag", "false"], [])]
-    assert rows == [0, parse_config([]).bigram_rows]
+    rows = [config_of({"encoder": "transformer", **more}).bigram_rows
+            for more in ({"model.bag": False}, {})]
+    assert rows == [0, config_of({}).bigram_rows]

@@ -9,7 +9,8 @@ import pytest
 
 from convsim_mini import train
 from convsim_mini.common.arrays_file import save_arrays
-from convsim_mini.training.options import parse_config
+
+from conftest import parse_config
 
 ROWS, WIDTH = 300_000, 16
 

@@ -20,7 +20,6 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.config import Config
 from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.results import encode_of
-from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import (
     MODEL, TRAINING, Run, describe, finished, keep_as_model, load_run, newest, read_log, save_run)
 from convsim_mini.inference.sentence_encoder import load
@@ -28,7 +27,7 @@ from convsim_mini.core.model import Model
 from convsim_mini.core.text import Vocabulary
 from convsim_mini.training import chunks, monitor
 
-from conftest import SMALL, weights
+from conftest import SMALL, parse_config, weights
 
 STEPS = 40
 OPTIONS = {

@@ -12,10 +12,9 @@ from convsim_mini import train
 from convsim_mini.common.cli import ENDING, UserError, errors_in_one_line
 from convsim_mini.training import monitor
 from convsim_mini.training.loop import asked_to_stop
-from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import load_run, read_log
 
-from conftest import PATH, ended, wait_for
+from conftest import PATH, ended, parse_config, wait_for
 
 
 @pytest.mark.parametrize("number", ENDING)

@@ -16,11 +16,10 @@ from convsim_mini.core.model import embed, response_forward
 from convsim_mini.core.schedule import rates
 from convsim_mini.evaluation.response import drawn
 from convsim_mini.training.initial import initial_model
-from convsim_mini.training.options import parse_config
 from convsim_mini.training.run import describe, load_run, newest
 from convsim_mini.training.tasks import Tasks, steps_of_tasks, with_steps
 
-from conftest import SMALL, command, generate_pairs, weights
+from conftest import SMALL, command, generate_pairs, parse_config, weights
 
 
 def records_of(folder):

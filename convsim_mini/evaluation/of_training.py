@@ -1,11 +1,45 @@
-"""What a training ends with: the run before and after it, measured, and what to try next."""
+"""What a training measures: dev on its way; at its end the run before it and after it."""
+
+import numpy as np
 
 from ..common.cli import python_m
-from ..core.model import embed
+from ..core.arrays import array_module, to_device
+from ..core.losses import loss_of
+from ..core.model import TABLE, embed
+from ..core.ranking import N, precision
 from ..training.run import describe, load_run
 from . import response, sts
 from .baselines import bag_cosines
+from .nli import classify
 from .results import Measured, encode_of, show
+
+DEV_QUERIES = 5_000
+
+
+def measuring_dev(config, corpus, tasks):
+    """A function of a Model → its P@N, its loss and NLI's accuracy on dev.
+
+    The loss is the mean over batches of dev, as large as in training where dev has enough pairs.
+    """
+    pairs, candidates = response.drawn(corpus.dev, DEV_QUERIES)
+    size = min(config.optim.batch_size, len(pairs))
+    order = np.random.Generator(np.random.Philox(config.seed)).permutation(len(pairs))
+    batches = order[:len(order) // size * size].reshape(-1, size)
+
+    def measure(model):
+        xp = array_module(model.params[TABLE])
+        u, v_prime = response.vectors(model, corpus.dev, pairs)
+        ranks = response.ranks_of_truth(u, v_prime, candidates)
+        loss, _ = loss_of(model.config)
+        losses = [float(loss(*to_device((u[some], v_prime[some]), xp))[0]) for some in batches]
+        record = {f"dev_p{n}": round(precision(ranks, n), 2) for n in N}
+        record["dev_loss"] = round(float(np.mean(losses)), 4)
+        if tasks.nli_dev:
+            right = classify(model, tasks.nli_dev) == tasks.nli_dev.labels
+            record["nli"] = round(100 * float(right.mean()), 2)
+        return record
+
+    return measure
 
 
 def measured_on(config, corpus):
@@ -16,15 +50,15 @@ def measured_on(config, corpus):
             Measured("sts", split, sts.read(files.get(split, sts.OWN))))
 
 
-def with_baselines(config, corpus, tests, model=None):
-    """`tests`, from `measured_on`, with the model before training and words as their baselines.
+def with_baselines(config, corpus, model=None):
+    """`measured_on` with the model before training and words as baselines.
 
     model: the one with its first values, if it is at hand
     """
     name = response.UNTRAINED
     if model is None:
         name, model = response.before_training(config, corpus)
-    replies, pairs = tests
+    replies, pairs = measured_on(config, corpus)
     ranks = response.model_ranks(model, corpus.test, *replies.data[1:])
     similarity = sts.angular_similarity(*sts.unit_vectors(
         lambda texts: embed(model, corpus.vocabulary.encode(texts)), pairs.data))
@@ -38,9 +72,7 @@ def summary(folder, corpus, before=None):
 
     before: from `with_baselines`; None: build that model, and free it before the run's
     """
-    if not before:
-        config = describe(folder).config
-        before = with_baselines(config, corpus, measured_on(config, corpus))
+    before = before or with_baselines(describe(folder).config, corpus)
     run = load_run(folder)
     encode = encode_of(run)
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..common.cli import UserError
-from ..common.files import chunked
+from ..common.lines import chunked
 from .tables_and_logs import EXPECTED, FIELDS, Reading, read_records
 
 CHUNK = 5_000     # records of a Part

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from ..common.cli import UserError, did_you_mean, python_m, user_errors
-from ..common.files import MOST, SUFFIXES, parse_object, read_object, text_lines
+from ..common.lines import MOST, SUFFIXES, parse_object, read_object, text_lines
 
 FIELDS = ("input", "response")
 PAIRS = (FIELDS, ("question", "answer"), ("query", "answer"), ("prompt", "response"),

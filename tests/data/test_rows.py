@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.common.files import zstd
+from convsim_mini.common.lines import zstd
 from convsim_mini.data import tables_and_logs
 from convsim_mini.data.pairs import CHUNK, RULES, Pair, left_out, pair_of, read_rows, removed_by
 from convsim_mini.data.tables_and_logs import default_corpus

@@ -11,7 +11,6 @@ from math import log, sqrt
 import numpy as np
 import pytest
 
-import convsim_mini
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.files import checksum
@@ -27,11 +26,6 @@ from convsim_mini.training.run import load_run
 from rounding import rounding
 
 QUERIES = ["fudazi vobamu", "you?", ""]
-
-
-@pytest.fixture(scope="module")
-def encoder(trained):
-    return convsim_mini.load(trained[0])
 
 
 @pytest.fixture(scope="module")
@@ -201,9 +195,10 @@ def test_a_bar_is_shown_where_it_can_be_overwritten(encoder, monkeypatch):
     told = []
     monkeypatch.setattr(sentence_encoder, "progress", lambda x, *_, **how: told.append(how) or x)
     index_of(encoder, rows_of_texts(["one"]))
-    encoder.encode(["one"], show_progress_bar=True)
+    for shown in (True, False):
+        encoder.encode(["one"], show_progress_bar=shown)
     always = {"desc": "encoding", "delay": 1}
-    assert told == [always, always | {"disable": False}]
+    assert told == [always, always | {"disable": False}, always | {"disable": True}]
 
 
 def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import regex
 
 from ..common.cli import UserError
-from ..common.files import chunked, write_text
+from ..common.files import write_text
+from ..common.lines import chunked
 from .tables_and_logs import EXPECTED, FIELDS, Reading, read_records
 from .texts import text_of
 

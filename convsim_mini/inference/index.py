@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..common.cli import UserError, python_m, user_errors
-from ..common.files import (
-    OURS, UNREADABLE, checksum, locked, new_folder, read_object, write_rows, write_text)
+from ..common.files import OURS, UNREADABLE, checksum, locked, new_folder, write_rows, write_text
+from ..common.lines import read_object
 from ..data.texts import text_of
 from ..fast.threads import product
 from .tfidf import Tfidf, read_tfidf, tfidf_of, write_tfidf

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..common.cli import UserError, progress
-from ..common.files import chunked
+from ..common.lines import chunked
 from ..data.pairs import left_out, read_rows
 from ..data.tables_and_logs import FIELDS, Reading, default_corpus
 from ..core.text import tokenize

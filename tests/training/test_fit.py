@@ -24,7 +24,8 @@ def settings(cache_folder):
 def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path, capsys):
     messages, replies = zip(*pairs)
     runs = [convsim_mini.fit(some, tmp_path / str(k), **settings) for k, some in enumerate(
-        [pairs, pandas.DataFrame({"question": messages, "answer": replies}), str(pair_file), [pair_file]])]
+        [pairs, pandas.DataFrame({"question": messages, "answer": replies}), str(pair_file),
+         [pair_file]])]
     assert capsys.readouterr().out.count("Picking the true reply among 100") == 4    # the verdict
     vectors = [run.encode(["fudazi vobamu", "you?"]) for run in runs]
     assert len({found.tobytes() for found in vectors}) == 1

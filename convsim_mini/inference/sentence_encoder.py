@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -94,7 +94,15 @@ class SentenceEncoder(BiEncoder):
         reading = Reading(columns, encoding, self.columns, one=True)
         return index_of(self, rows_of(rows, reading, int(replies)))
 
-    def search(self, index: Index | str | Path, sentences: str | Iterable[str], k: int = 10,
+    @overload
+    def search(self, index: Index | str | Path, sentences: str, k: int = ...,
+               words: float | None = ...) -> list[Hit]: ...
+
+    @overload
+    def search(self, index: Index | str | Path, sentences: list[str], k: int = ...,
+               words: float | None = ...) -> list[list[Hit]]: ...
+
+    def search(self, index: Index | str | Path, sentences: str | list[str], k: int = 10,
                words: float | None = None) -> list[Hit] | list[list[Hit]]:
         """The k rows of an Index, or of the folder of one, nearest to a sentence: Hits, best first.
 

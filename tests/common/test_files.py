@@ -59,7 +59,7 @@ def test_every_kind_of_file_gives_the_same_lines(tmp_path, name, data):
     ("a.zst", checked(TEXT)[:40_000], "cut short"), ("a.zst", checked(TEXT)[:-1], "cut short"),
     ("a.zst", checked(TEXT) + checked(TEXT)[:1_000], "cut short after line 3000"),
     ("a.zst", flipped(checked(TEXT), 40_000), "damaged"), ("a.zst", TEXT, "after line 0"),
-    (".", None, "Is a directory"), ("nothing", None, "No such file")])
+    (".", None, "it is a folder"), ("nothing", None, "No such file")])
 def test_a_file_that_cannot_be_read_is_named_with_the_place(tmp_path, name, data, words):
     path = written(tmp_path / name, data) if data is not None else tmp_path / name
     with pytest.raises(UserError, match=f"^{path}: .*{words}"):

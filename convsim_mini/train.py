@@ -53,8 +53,8 @@ def train(config, workers=ALONE):
         return *run_to_the_end(run, corpus, tasks, workers), before
 
 
-def resume(folder, workers=ALONE):
-    """Continue a run from its last checkpoint; → as `train`.
+def resume(folder, workers=ALONE, device=None):
+    """Continue a run from its last checkpoint, on another device if it is named; → as `train`.
 
     On the CPU and with as many workers as before, the final weights have the bits of a run that was
     never stopped. A finished run is left as it is. Raises UserError where its files, its pairs or
@@ -64,6 +64,8 @@ def resume(folder, workers=ALONE):
     with lock_of(folder) if workers.rank == 0 else nullcontext():
         with workers.in_turn():
             saved = describe(newest(folder))
+            saved = saved._replace(config=dataclasses.replace(
+                saved.config, device=device or saved.config.device))
             _, corpus, tasks = prepare(saved.config, saved.vocabulary, workers)
         check_corpus(saved, corpus)
         if saved.nli != tasks.nli_checksum:
@@ -72,8 +74,8 @@ def resume(folder, workers=ALONE):
         if workers.broadcast(finished(folder)):
             return folder, corpus
         if workers.rank == 0:
-            run = load_run(saved.path) if saved.step else saved._replace(
-                model=starting_model(saved.config, corpus))
+            run = (load_run(saved.path)._replace(config=saved.config) if saved.step else
+                   saved._replace(model=starting_model(saved.config, corpus)))
         return run_to_the_end(run, corpus, tasks, workers)
 
 
@@ -152,7 +154,8 @@ def main(argv=None):
             given = parse(sys.argv[1:] if argv is None else argv)
             folder = given.get("resume")
             config = None if folder else config_of(given)
-        done = resume(Path(folder), workers) if folder else train(config, workers)
+        done = (resume(Path(folder), workers, given.get("device")) if folder
+                else train(config, workers))
         if workers.rank == 0:
             print(summary(*done))
 

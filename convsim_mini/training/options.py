@@ -28,9 +28,9 @@ def parse(argv):
     given = vars(config_parser("--help-all" in argv).parse_args(argv))
     if given.pop("plain", False):
         os.environ[PLAIN] = "1"                               # before the twins are put in
-    if len(given) > 1 and "resume" in given:
-        raise UserError("--resume: expected a run's folder and no other option; to train with "
-                        "other settings: --config RUN/config.json")
+    if "resume" in given and not given.keys() <= {"resume", "device"}:
+        raise UserError("--resume: expected a run's folder and no other option but --device; to "
+                        "train with other settings: --config RUN/config.json")
     return given
 
 

@@ -33,10 +33,11 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
         run: str | Path | None = None, **settings: Any) -> "SentenceEncoder":
     """Train on your own pairs; → the SentenceEncoder of the step that is best on dev.
 
-    pairs: (message, reply) tuples, a table (a DataFrame, dicts …), or files. run: a new folder; None: a temporary one,
-    as long as the encoder lives. settings: those of `python -m convsim_mini.train`, as steps=300,
-    init="runs/chat", columns=["question", "answer"], encoding="cp1252". `encoder.log` lists what
-    was logged. NumPy's own products have one thread from then on. Raises UserError.
+    pairs: (message, reply) tuples, a table (a DataFrame, dicts …), or files. run: a new folder;
+    None: a temporary one, as long as the encoder lives. settings: those of `python -m
+    convsim_mini.train`, as steps=300, init="runs/chat", columns=["question", "answer"],
+    encoding="cp1252". `encoder.log` lists what was logged. NumPy's own products have one thread
+    from then on. Raises UserError.
     """
     import msgspec
 

@@ -132,41 +132,51 @@ def write_vectors(encoder, rows, path):
     return f"{number:,} vectors of {encoder.dimension} numbers, float32, unit length"
 
 
+def given_rows(options, reading):
+    """The Rows to embed: of the arguments, of --file, or of standard input."""
+    if options.texts:
+        return rows_of_texts(options.texts)
+    if options.file:
+        return rows_of_file(options.file, reading, options.side)
+    return rows_of_file(None, reading._replace(columns=()))
+
+
+def search(encoder, sentences, options, reading):
+    """Print the rows of --index, or of --search, that are nearest to each sentence."""
+    index = open_index(options.index, encoder) if options.index else index_of(
+        encoder, rows_of_file(options.search, reading, options.side))
+    for query, hits in zip(sentences, index.search(sentences, options.top, options.words)):
+        if options.json:
+            print(*(json.dumps({"query": query, **hit._asdict()}, default=str) for hit in hits),
+                  sep="\n")
+        else:
+            print_hits(query, hits, index.column)
+
+
 @errors_in_one_line()
 def main(argv=None):
-    """The command: a table of cosines, nearest rows, an index of rows, or a file of vectors."""
+    """The command: write vectors or an index of all rows; or search for few, or compare them."""
     options = parse_options(argv)
     claim_process()
     encoder = load(options.run, options.device, options.tuned)
     reading = Reading(options.columns, options.encoding, encoder.columns, one=True)
-    if options.texts:
-        rows = rows_of_texts(options.texts)
-    elif options.file:
-        rows = rows_of_file(options.file, reading, options.side)
-    else:
-        rows = rows_of_file(None, reading._replace(columns=()))
+    rows = given_rows(options, reading)
     if options.out:
         print(f"{options.out}: {write_vectors(encoder, rows, options.out)}")
-    elif options.add:
+        return
+    if options.add:
         print(f"{options.index}: {add_to_index(encoder, rows, options.index, options.key)}")
-    elif options.index and options.file:
+        return
+    if options.index and options.file:
         print(f"{options.index}: {build_index(encoder, rows, options.index)}")
+        return
+    sentences = few(rows)
+    if options.index or options.search:
+        search(encoder, sentences, options, reading)
     else:
-        sentences = few(rows)
-        if options.index or options.search:
-            index = (open_index(options.index, encoder) if options.index else index_of(
-                encoder, rows_of_file(options.search, reading, options.side)))
-            found = index.search(sentences, options.top, options.words)
-            for query, hits in zip(sentences, found):
-                if options.json:
-                    for hit in hits:
-                        print(json.dumps({"query": query, **hit._asdict()}, default=str))
-                else:
-                    print_hits(query, hits, index.column)
-        else:
-            print(comparison(encoder, sentences))
-        tell_cut(encoder.model.config, encoder.vocabulary.encode(sentences).lengths)
-        tell_unknown(sentences, encoder.vocabulary)
+        print(comparison(encoder, sentences))
+    tell_cut(encoder.model.config, encoder.vocabulary.encode(sentences).lengths)
+    tell_unknown(sentences, encoder.vocabulary)
 
 
 if __name__ == "__main__":

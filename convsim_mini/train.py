@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .common.arrays_file import in_16_bits
 from .common.cli import UserError, errors_in_one_line, python_m
 from .common.files import write_text
 from .data.prepare import corpus_report, open_corpus
@@ -22,6 +23,7 @@ from .fast.devices import device_module
 from .fast.loops import numba_module
 from .fast.threads import claim_process
 from .inference.sentence_encoder import tell_cut
+from .training.chunks import LESS_MEMORY
 from .training.distributed import launched
 from .training.initial import initial_model
 from .training.loop import run_steps
@@ -136,13 +138,13 @@ def finish(run, corpus):
         run = run._replace(model=starting_model(run.config, corpus), step=0)
     model = run.model
     if run.config.half:
-        params = {name: p.astype(np.float16) for name, p in model.params.items()}
+        params = {name: in_16_bits(p) for name, p in model.params.items()}
         model = model._replace(params=params)
     save_run(run._replace(model=model, state={}))
     (run.folder / TRAINING).unlink()
 
 
-@errors_in_one_line()
+@errors_in_one_line(LESS_MEMORY)
 def main(argv=None):
     """The command: train or resume, then show the result. Of several workers the first shows it."""
     workers = launched()    # with one process its methods do nothing: skip them

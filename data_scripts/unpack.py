@@ -13,7 +13,7 @@ from typing import Callable, NamedTuple
 from tqdm import tqdm
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.data.tables_and_logs import Reading, read_table
+from convsim_mini.data.tables_and_logs import Reading, read_tsv
 from data_scripts.dump_files import decompressed
 
 CHUNK = 1 << 20
@@ -102,7 +102,7 @@ def split_table(archive, wanted, folder, limit):
     """Split sbert.net's STS Benchmark, a gzipped table, into the official files; → their names."""
     size, tables = 0, {}
     with damage_told(archive):
-        for number, row in read_table(archive, reading=Reading(OFFICIAL_COLUMNS)):
+        for number, row in read_tsv(archive, reading=Reading(OFFICIAL_COLUMNS)):
             try:
                 line = "\t".join(row[name] for name in OFFICIAL_COLUMNS) + "\n"
                 tables.setdefault(f"sts-{row['split']}.csv", []).append(line)

@@ -25,7 +25,7 @@ LETTER = regex.compile(r"[\p{L}\p{M}]")    # vowel signs of Hindi and many other
 ASCII_SPACES = bytes(code for code in range(128) if chr(code).isspace())
 
 RULES = {
-    "no text": "nothing but white space, an empty cell, or in a log no thread or message to it",
+    "no text": "no text, or in a log no thread or no message that it answers",
     "long": "350 characters or more",
     "not alphabetic": "70% or less of the characters other than spaces are letters",
     "link or mention": 'starts with "https", "/r/" or "@"',

@@ -140,8 +140,8 @@ def _prepare(paths, text, reading, vocabulary, folder):
     if min(kept.values()) < FEWEST:
         enough = "500" if vocabulary else "3,500 (500 with --init RUN)"
         raise UserError(f"{', '.join(map(str, paths))}: {len(keys):,} of {report['read']:,} pairs "
-                        f"are left (train {kept['train']}, dev {kept['dev']}, test {kept['test']}); "
-                        f"expected at least {FEWEST} in each, about {enough} in all: "
+                        f"are left (train {kept['train']}, dev {kept['dev']}, test {kept['test']})"
+                        f"; expected at least {FEWEST} in each, about {enough} in all: "
                         f"{_where_pairs_went(report, keys[:, 0])}")
     files = {path.name: checksum(path) for path in sorted(folder.iterdir())}
     about = json.dumps({"files": files, "vocabulary": dataclasses.asdict(own), "report": report})

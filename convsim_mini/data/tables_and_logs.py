@@ -1,9 +1,9 @@
 """Tables and logs of conversations, in files and in memory → pairs.
 
-`KINDS` says how each kind of file is read: as rows, which are dicts, column → value. `rows_of_table`
-gives the same of a table in memory. `layout_of` says by the names of the columns what the rows
-hold: the input and response of a pair, a message with its thread, a message with the one that it
-replies to, or a list of messages.
+`KINDS` says how each kind of file is read: as rows, which are dicts, column → value.
+`rows_of_table` gives the same of a table in memory. `layout_of` says by the names of the columns
+what the rows hold: the input and response of a pair, a message with its thread, a message with the
+one that it replies to, or a list of messages.
 """
 
 import csv
@@ -19,7 +19,7 @@ from typing import NamedTuple
 from tqdm import tqdm
 
 from ..common.cli import UserError, did_you_mean, python_m, user_errors
-from ..common.files import MOST, SUFFIXES, parse_object, read_lines, read_object, text_lines
+from ..common.lines import MOST, SUFFIXES, parse_object, read_lines, read_object, text_lines
 from .texts import text_of
 
 FIELDS = ("input", "response")
@@ -197,8 +197,8 @@ def _records(path, table):
     names, plain = distinct(_not_too_many(path, header)), header is FIELDS
     for number, cells in enumerate(table, start=1 if plain else 2):
         if any(cells[len(names):]) or plain and len(cells) == 1:
-            advice = ("input TAB response" if plain else "as in the header: does it lack a name, or "
-                      "a cell with a delimiter its quotation marks?")
+            advice = ("input TAB response" if plain else "as in the header: does it lack a name, "
+                      "or a cell with a delimiter its quotation marks?")
             yield number, ValueError(f"{len(cells)} columns, expected {len(names)} ({advice})")
         elif cells:                                           # or it is a blank line
             yield number, dict(zip_longest(names, cells[:len(names)]))

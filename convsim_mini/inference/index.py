@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..common.cli import UserError, python_m, user_errors
-from ..common.files import (
-    OURS, UNREADABLE, checksum, locked, new_folder, read_object, write_rows, write_text)
+from ..common.files import OURS, UNREADABLE, checksum, locked, new_folder, write_rows, write_text
+from ..common.lines import read_object
 from ..data.texts import text_of
 from ..fast.threads import product
 from .tfidf import Tfidf, read_tfidf, tfidf_of, write_tfidf
@@ -70,7 +70,8 @@ class Index:
         return len(self.rows)
 
     def __reduce__(self):
-        return Index, (self.encoder, self.columns, self.side, self.vectors, self.rows)
+        vectors = np.asarray(self.vectors)                    # not the file that is mapped
+        return Index, (self.encoder, self.columns, self.side, vectors, self.rows)
 
     def __repr__(self) -> str:
         return f'Index({len(self):,} rows, column "{self.column}")'

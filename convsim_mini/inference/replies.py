@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..common.cli import UserError, progress
-from ..common.files import OURS, chunked, new_folder
+from ..common.files import OURS, new_folder
+from ..common.lines import chunked
 from ..data.pairs import left_out, read_rows
 from ..data.tables_and_logs import FIELDS, Reading, default_corpus
 from ..core.text import tokenize

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..common.cli import UserError
-from ..common.files import chunked, text_lines
+from ..common.lines import chunked, text_lines
 from ..data.pairs import read_rows
 from ..data.tables_and_logs import FIELDS, KINDS, TABLES, Reading, is_row, kind_of
 from ..data.texts import texts_of

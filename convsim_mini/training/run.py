@@ -31,7 +31,7 @@ from .initial import parameter_shapes
 from .settings import config_from_dict
 
 MODEL, TRAINING, LOG = "model.safetensors", "training.safetensors", "log.jsonl"
-PAIRS = f"{OURS}.pairs.jsonl"    # in the run's folder: pairs that `fit` was given and that are in no file
+PAIRS = f"{OURS}.pairs.jsonl"    # what `fit` was given, if that was in no file
 TUNED, STATE = "tuned", "state."    # arrays that are not weights; the second is a prefix
 # Settings that do not tell runs apart: where files are (pairs and NLI data have checksums), and how
 # it is computed.

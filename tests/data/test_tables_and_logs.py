@@ -84,7 +84,8 @@ def test_parquet(tmp_path):
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 no table PAR1")
     with pytest.raises(UserError, match=r"bad\.parquet: cannot be read as Parquet"):
         read(tmp_path / "bad.parquet")
-    parquet.write_table(pyarrow.table({"input": [datetime(2020, 1, 2)], "response": ["a"]}), tmp_path / "bad.parquet")
+    table = pyarrow.table({"input": [datetime(2020, 1, 2)], "response": ["a"]})
+    parquet.write_table(table, tmp_path / "bad.parquet")
     with pytest.raises(UserError, match='first: row 1: "input": datetime'):
         read(tmp_path / "bad.parquet")
 
@@ -198,7 +199,8 @@ def test_chats_become_pairs(name, tmp_path, capsys):
                 Pair("", ""),    # the call of the tool, which is counted: "no text"
                 Pair("hi", "bye", "assistant", "user"),
                 Pair("why?", "so", "user", "assistant"),
-                Pair("a taxi", "where?", "USER", "SYSTEM"), Pair("where?", "here", "SYSTEM", "USER")]
+                Pair("a taxi", "where?", "USER", "SYSTEM"),
+                Pair("where?", "here", "SYSTEM", "USER")]
     pairs = read(write_jsonl(tmp_path / "chats.jsonl", rows))
     assert {*pairs} == {*expected} and len(pairs) == len(expected)
     assert capsys.readouterr() == (
@@ -210,7 +212,7 @@ def test_chats_become_pairs(name, tmp_path, capsys):
 
 def test_the_list_of_messages_is_the_one_with_their_names_and_its_parts_are_texts(tmp_path):
     rows = [{"tools": [{"type": "function", "function": {"name": "f"}}], "messages": [
-        {"author": "ann", "content": [{"type": "text", "text": "look"}, {"type": "image_url"}, "!"]},
+        {"author": "ann", "content": [{"type": "text", "text": "look"}, {"type": "image"}, "!"]},
         {"author": "bob", "content": "nice"}]}]
     assert read(write_jsonl(tmp_path / "a.ndjson", rows)) == [Pair("look !", "nice", "ann", "bob")]
     rows[0]["messages"][1]["content"] = {"no": "text"}

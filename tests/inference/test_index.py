@@ -11,7 +11,6 @@ from math import log, sqrt
 import numpy as np
 import pytest
 
-import convsim_mini
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.files import checksum
@@ -27,11 +26,6 @@ from convsim_mini.training.run import load_run
 from rounding import rounding
 
 QUERIES = ["fudazi vobamu", "you?", ""]
-
-
-@pytest.fixture(scope="module")
-def encoder(trained):
-    return convsim_mini.load(trained[0])
 
 
 @pytest.fixture(scope="module")
@@ -203,9 +197,10 @@ def test_a_bar_is_shown_where_it_can_be_overwritten(encoder, monkeypatch):
     told = []
     monkeypatch.setattr(sentence_encoder, "progress", lambda x, *_, **how: told.append(how) or x)
     index_of(encoder, rows_of_texts(["one"]))
-    encoder.encode(["one"], show_progress_bar=True)
+    for shown in (True, False):
+        encoder.encode(["one"], show_progress_bar=shown)
     always = {"desc": "encoding", "delay": 1}
-    assert told == [always, always | {"disable": False}]
+    assert told == [always, always | {"disable": False}, always | {"disable": True}]
 
 
 def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):
@@ -235,7 +230,7 @@ def test_a_search_while_rows_are_added_reads_again(encoder, tmp_path, monkeypatc
 @pytest.mark.parametrize("options, told", [
     ("--file lines.txt --index index --add", "holds question and answer, the new rows line and"),
     ("--file tickets.csv --replies --index index --add", "--replies or without as before"),
-    ("--file one.csv --index new", "it has a, b; the first line of a .csv must name its columns; name the one to search in"),
+    ("--file one.csv --index new", "its columns; name the one to search in"),
     ("--file log.csv --index new", "log.csv: holds no pair of a message and its answer"),
     ("--file one.csv --column c --index new", 'one.csv: has no column "c"; it has a, b'),
     ("--file tickets.csv --column note --index new", "no row has text to embed"),

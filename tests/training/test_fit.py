@@ -9,6 +9,7 @@ import pytest
 import convsim_mini
 from convsim_mini.common.cli import UserError
 from convsim_mini.training.options import parse
+from convsim_mini.training.run import describe
 
 from conftest import SMALL
 
@@ -24,7 +25,8 @@ def settings(cache_folder):
 def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path, capsys):
     messages, replies = zip(*pairs)
     runs = [convsim_mini.fit(some, tmp_path / str(k), **settings) for k, some in enumerate(
-        [pairs, pandas.DataFrame({"question": messages, "answer": replies}), str(pair_file), [pair_file]])]
+        [pairs, pandas.DataFrame({"question": messages, "answer": replies}), str(pair_file),
+         [pair_file]])]
     assert capsys.readouterr().out.count("Picking the true reply among 100") == 4    # the verdict
     vectors = [run.encode(["fudazi vobamu", "you?"]) for run in runs]
     assert len({found.tobytes() for found in vectors}) == 1
@@ -50,7 +52,7 @@ def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
     ({"steps": "many"}, "--steps many: expected int"),
     ({"optim.decay": "x"}, "--optim.decay x: expected linear, none"),
     ({"encoder": "cnn"}, "--model.encoder cnn: expected dan, transformer"),
-    ({"init": "nowhere"}, "nowhere: is not a run"), ({"run": "taken"}, "taken: exists already")])
+    ({"init": "nowhere"}, "nowhere: is not a run"), ({"run": "taken"}, "taken: cannot be made .File exists")])
 def test_mistakes_are_named_before_anything_is_written(
         pairs, settings, tmp_path, monkeypatch, change, told):
     monkeypatch.chdir(tmp_path)
@@ -58,11 +60,17 @@ def test_mistakes_are_named_before_anything_is_written(
     with pytest.raises(UserError, match=told.replace("?", r"\?")):
         convsim_mini.fit(pairs, **{"run": "new", **settings, **change})
     assert [*tmp_path.iterdir()] == [tmp_path / "taken"]
+    with pytest.raises(UserError, match="10 of 10 pairs are left"):
+        convsim_mini.fit(pairs[:10], "new", **settings)
+    assert [*tmp_path.iterdir()] == [tmp_path / "taken"]
 
 
 def test_pairs_may_come_one_by_one_but_must_be_there(pairs, settings, tmp_path):
     convsim_mini.fit((pair for pair in pairs), tmp_path / "run", **settings)
-    assert (tmp_path / "run.pairs.jsonl").read_text().count("\n") == len(pairs)
+    (tmp_path / "run").rename(tmp_path / "moved")             # its pairs are in it
+    file, = describe(tmp_path / "moved").config.pairs
+    assert Path(file).parent == tmp_path / "moved"
+    assert Path(file).read_text().count("\n") == len(pairs)
     for none in ([], iter(()), pandas.DataFrame({"input": [], "response": []})):
         with pytest.raises(UserError, match="pairs is empty"):
             convsim_mini.fit(none, **settings)

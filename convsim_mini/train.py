@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .common.arrays_file import in_16_bits
 from .common.cli import UserError, errors_in_one_line, python_m
 from .common.files import write_text
 from .data.prepare import corpus_report, open_corpus
@@ -139,7 +140,7 @@ def finish(run, corpus):
         run = run._replace(model=starting_model(run.config, corpus), step=0)
     model = run.model
     if run.config.half:
-        params = {name: p.astype(np.float16) for name, p in model.params.items()}
+        params = {name: in_16_bits(p) for name, p in model.params.items()}
         model = model._replace(params=params)
     save_run(run._replace(model=model, state={}))
     (run.folder / TRAINING).unlink()

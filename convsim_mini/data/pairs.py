@@ -16,8 +16,7 @@ import regex
 
 from ..common.cli import UserError
 from ..common.files import write_text
-from ..common.lines import chunked
-from .tables_and_logs import EXPECTED, FIELDS, Reading, read_records
+from .tables_and_logs import EXPECTED, FIELDS, Reading, held, read_records
 from .texts import text_of
 
 CHUNK = 5_000     # records of a Part
@@ -96,7 +95,7 @@ def read_rows(source, progress=None, reading=Reading()):
     fields, records = read_records(source, progress, reading)
     name = source if isinstance(source, (str, Path)) else "the table"
     number, bad, first = 0, 0, ""
-    for some in chunked(records, CHUNK):
+    for some in held(records, CHUNK):
         part = Part(fields, [], [], len(some))
         for place, row in some:
             try:

@@ -112,7 +112,10 @@ def absolute(place):
     """The absolute name of a folder, or of each file in a list: a link's suffix tells its kind."""
     if isinstance(place, list):
         return [os.path.abspath(path) for path in place]
-    return os.path.realpath(os.path.expanduser(place))
+    if (found := os.path.expanduser(place)).startswith("~"):
+        raise UserError(f"{place}: there is no such home folder; give another folder, for prepared "
+                        "corpora with --cache")
+    return os.path.realpath(found)
 
 
 def check_shapes(config, origin):

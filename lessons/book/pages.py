@@ -85,7 +85,7 @@ def fold(title, body, kind=""):
 def told_and_new(text):
     """The text after a prediction's answer in two: the paragraph that tells it, the rest."""
     first, _, rest = text.partition("\n\n")
-    return ("", text) if NEW.match(text) else (first, rest)
+    return ("", text) if NEW.match(first) else (first, rest)
 
 
 def python(code):

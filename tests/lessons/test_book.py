@@ -1,5 +1,6 @@
 """The lessons as a web site: links, figures, a failing lesson, widths in a browser."""
 
+import itertools
 import os
 import re
 import shutil
@@ -175,11 +176,17 @@ def test_each_prediction_has_a_fold_with_its_answer_alone(lesson):
     for cell in notebook.cells:
         if cell.cell_type == "code":    # as if it had run
             cell.outputs = [new_output("display_data", data={"image/png": ""})]
-    body = Page(lesson, notebook, {}, []).body
-    shown, *after = re.split(r'<details class="told">.*?\n</details>(?!\n</details>)', body,
-                             flags=re.DOTALL)
+    page = Page(lesson, notebook, {}, [])
+    body = page.body
+    flat = re.sub(r'<details class="(?:solution)?">.*?\n</details>', "", body, flags=re.DOTALL)
+    shown, *after = re.split(r'<details class="told">.*?\n</details>', flat, flags=re.DOTALL)
     assert len(after) == lesson.path.read_text().count("**Predict") > 0
     assert all("<strong>Predict" in text for text in (shown, *after[:-1]))
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    for asks, tells in itertools.pairwise(texts):    # the answer is not below the closed fold
+        answer = tells.partition("\n\n")[0]
+        if "**Predict" in asks and not re.match(r"#|\*\*", answer) and "**Predict" not in answer:
+            assert not any(page.markdown(answer) in text for text in after), answer
     before = body.partition('<div id="live">')[0]    # a figure to play with is in no fold
     assert before.count("<details") == before.count("</details>")
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import matplotlib.image
+import numpy as np
 import pytest
 
 from conftest import ROOT
@@ -135,6 +136,15 @@ def test_check_tells_right_from_wrong(lesson, capsys, answer, said):
     assert capsys.readouterr().out.startswith(said)
 
 
+def test_an_answer_that_overwrites_what_it_gets_moves_no_judge(lesson, capsys):
+    def judge(answer, rng):
+        ids, rows = np.array([2, 1]), np.eye(2)
+        answer(ids, ([rows],))
+        assert ids[0] == 2 and rows.any(), "overwritten"
+    lesson.check(1, lambda ids, cache: (ids.sort(), cache[0][0].fill(0)), judge)
+    assert capsys.readouterr().out.startswith("exercise 1: right")
+
+
 def test_solution_wants_the_right_to_pass_and_the_tempting_to_fail(lesson, prove, capsys):
     lesson.check(1, unsolved, judge_double)
     prove.solution(1, lambda x: 2 * x, lambda x: x + 2)
@@ -170,6 +180,13 @@ def test_nothing_that_a_lesson_prints_can_steer_the_terminal(encoding, shown):
                           cwd=ROOT / "lessons", capture_output=True,
                           env={**os.environ, "PYTHONIOENCODING": encoding})
     assert done.stdout.decode(encoding) == shown + "\n", done.stderr
+
+
+def test_a_missing_package_is_named_in_one_line():
+    done = subprocess.run([sys.executable, "-c", "import sys; sys.modules['matplotlib'] = None\n"
+                           "import lesson"], cwd=ROOT / "lessons", capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: matplotlib is missing: ")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")

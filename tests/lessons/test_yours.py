@@ -198,11 +198,14 @@ def test_what_raises_gives_one_line_with_the_place(text, said, desk, tmp_path):
 
 def test_a_grader_gets_json_and_whoever_is_right_is_asked_why(desk, capsys):
     yours.main([])
-    yours.path_of("tanh").write_text(answered("tanh"), encoding="utf-8")
+    yours.path_of("tanh").write_text(f"{answered('tanh')}\nprint('here')\n", encoding="utf-8")
+    yours.path_of("linear").write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
     capsys.readouterr()
     yours.main(["check", "--json", "--seed", "7", "tanh", "linear"])
-    found = json.loads(capsys.readouterr().out)
+    said = capsys.readouterr()
+    found = json.loads(said.out)
     assert found["output"] == "--seed 7" and [test["score"] for test in found["tests"]] == [1, 0]
+    assert "linear.py, line 2: SystemExit: 0" in found["tests"][1]["output"] and "here" in said.err
     question, answer = EXERCISES["tanh"].why
     assert question in found["tests"][0]["output"] and answer not in found["tests"][0]["output"]
     yours.main(["why", "tanh"])

@@ -123,7 +123,7 @@ def split(run):
 
 
 def batch(run):
-    """Words of a message; how many replies and how many texts of a batch differ (of 128, of 256)."""
+    """Words of a message; different replies and different texts of a batch (of 128, of 256)."""
     lengths = [one.sentences.part(0, K).lengths.mean() for one in run.batches]
     texts = [[one.sentences.part(b, b + 1).ids.tobytes() for b in range(2 * K)]
              for one in run.batches[:10]]

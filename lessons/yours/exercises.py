@@ -44,7 +44,7 @@ EXERCISES = {
         ("y * y", "np.tanh(y) ** 2",
          "This is what you get with a second tanh. The cache is y already, not x."),
         ("(1 - y * y)", "y", "This is dy times the forward. It should be dy times the slope."),
-        ("1 - y * y", "1 + y * y", "The square has the wrong sign: tanh is nowhere steeper than 1."),
+        ("1 - y * y", "1 + y * y", "The square has the wrong sign: no slope is above 1."),
         ("1 - y * y", "y - y * y", "y (1 − y) is the slope of the sigmoid. tanh has another one."),
     ], (
         "Each number of x moves one number of y alone. So dx is dy times one slope per number.",
@@ -78,7 +78,8 @@ EXERCISES = {
          "This is what you get without the projection: the length depends on x, too."),
         (" / norm", "", "The factor 1/‖x‖ is missing."),
         (" / norm", " / norm / norm", "You divided by ‖x‖ twice."),
-        ("(dy - y * along) / norm", "dy / norm - y * along", "Only the first term is divided by ‖x‖."),
+        ("(dy - y * along) / norm", "dy / norm - y * along",
+         "Only the first term is divided by ‖x‖."),
         ("(dy - y * along) / norm", "dy - y * along / norm",
          "Only the second term is divided by ‖x‖: brackets are missing."),
         ("dy - y", "dy + y", "The part along y has the wrong sign."),

@@ -59,7 +59,7 @@ expect(np.isin(dev.keys[:, 0], train.keys[:, 0]).sum(), 0, 0, "inputs of dev tha
 # 5). The lowest loss that unit vectors can reach at the scale s is ln(1 + (K − 1) e^(−s K/(K − 1)))
 # (lesson 9), which is nearly 0 at s = 15.
 #
-# The model is the `chat` preset at a fifth of its width. All runs use `step_once`, the three lines.
+# The model is the `chat` preset with smaller vectors, of 200 numbers. All runs use `step_once`, the three lines.
 
 # %%
 config = small_config(PIECES)
@@ -371,7 +371,7 @@ left.plot(np.arange(10, 10 + len(smooth)), np.convolve(again, np.ones(20) / 20, 
           color="C0", label="the same batches, seen again at the end")
 left.plot(steps, [loss for *_, loss in measured], "o-", color="C3", label="dev")
 left.axhline(ln_K, color="k", linestyle=":", label="ln 256: all replies look alike")
-left.set(xlabel="step (256 pairs each)", ylabel="loss (nats)", ylim=(3.4, 6.5),
+left.set(xlabel="step (256 pairs each)", ylabel="loss (nats)", ylim=(2.6, 6.5),
          title="The loss crosses ln K in the warm-up")
 for k, n in enumerate((1, 10)):
     right.plot(steps, [values[k] for _, values, _ in measured], "o-", color=f"C{k}", label=f"P@{n}")
@@ -389,7 +389,7 @@ show(figure, "18_train_it")
 #
 # Is it overfitting? The solid line cannot tell: each pair comes once, so its loss is as honest as that of
 # dev. The dashed one can. It shows the same batches to the finished model, which has seen them all, and
-# they lie far below dev: that gap is what has been learned by heart. (Let each pair come a second time,
+# it lies far below dev: one and a half nats have been learned by heart. (Let each pair come a second time,
 # by `steps=288`, and the solid line drops at once, too, while dev rises.)
 #
 # How sure are these figures? A P@1 of p from n queries has a standard error of √(p(1 − p)/n): one
@@ -407,7 +407,7 @@ claim("P@1 over TF-IDF, points", end[0] - words[0], low=-1)
 claim("P@10 over TF-IDF, points", end[1] - words[1], low=5)
 expect(end[1] - start[1], 5, 40, "points of P@10 that training adds; four standard errors are 5")
 expect(measured[-1][2], 3, ln_K - 0.5, "loss on dev: below ln 256")
-claim("loss on dev less that of all batches seen again", measured[-1][2] - np.mean(again), low=0.2)
+claim("loss on dev less that of all batches seen again", measured[-1][2] - np.mean(again), low=0.8)
 
 # %% [markdown]
 # ## Where this lives

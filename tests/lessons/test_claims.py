@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT))    # the lessons are no part of the package
 from lessons import claims
 
 LESSONS = ROOT / "lessons"
-TRAIN = ("00", "08", "18", "20", "21", "22", "A")    # some seconds or more
+TRAIN = ("00", "08", "18", "20", "21", "22", "A", "B")    # some seconds or more
 QUICK = {
     "19": {"steps=4000": "steps=2000"},
     "18": {"some_chat(40_000, PIECES)": "some_chat(6_000, PIECES)", "steps=80,": "steps=40,"},

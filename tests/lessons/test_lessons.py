@@ -101,6 +101,24 @@ def test_every_lesson_has_a_row_in_the_readme_and_a_file_of_solutions_and_holds_
         assert before <= sys.stdlib_module_names, name
 
 
+def test_the_syllabus_reads_as_long_as_its_lessons():
+    readme, syllabus = ((ROOT / "lessons" / name).read_text("utf-8")
+                        for name in ("README.md", "SYLLABUS.md"))
+    minutes = {number: int(time) for number, time in
+               re.findall(r"^\| (\w+) \| \[.*\) \| (\d+) \|", readme, re.M)}
+    weeks = re.findall(r"^\| \d+ \| (.+?) \| ([\d.]+) h \|", syllabus, re.M)
+    total = 0
+    for lessons, hours in weeks:    # of A, B and C one is read
+        numbers = re.findall(r"\d+", lessons)
+        read = sum(minutes[n] for n in numbers) + (
+            sum(minutes[n] for n in "ABC") / 3 if "A" in lessons else 0)
+        assert hours == f"{read / 60:.1f}", lessons
+        total += read
+    assert f"{total / 60:.0f} hours of reading" in syllabus
+    path = sum(time for number, time in minutes.items() if number.isdigit())
+    assert f"{path / 60:.0f} hours for 0 to 22" in readme
+
+
 # ---------------------------------------------------------------- the helpers
 
 def judge_double(double, rng):

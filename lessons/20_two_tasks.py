@@ -10,11 +10,12 @@
 # is squeezed, not erased. A second task that depends on it blows it up again, and costs the first
 # task nothing.
 #
-# Replies can teach only what changes the reply. "A man plays the guitar" and "a man sings a song" get
-# the same answers, so an encoder trained on replies has no reason to tell them apart. Natural language
-# inference (NLI) gives it one. It asks: given a *premise*, is the *hypothesis* certainly true
-# (entailment), certainly false (contradiction), or open (neutral)? The paper trains one encoder on
-# both tasks, and its similarity scores rise from 76.2 to 81.4 (STS dev). A small world shows why.
+# Replies can teach only what changes the reply. "A man plays the guitar" and "a man sings a song"
+# get the same answers, so an encoder trained on replies has no reason to tell them apart. Natural
+# language inference (NLI) gives it one. It asks: given a *premise*, is the *hypothesis* certainly
+# true (entailment), certainly false (contradiction), or open (neutral)? The paper trains one
+# encoder on both tasks, and its similarity scores rise from 76.2 to 81.4 (STS dev). A small world
+# shows why.
 
 # %%
 import sys
@@ -48,8 +49,8 @@ rng = np.random.default_rng(seed(15))
 # ## A world in which truth is known
 #
 # A sentence states a fact: somebody does something, perhaps somewhere. There are six topics with
-# four activities each, and nobody does two things at once. "A man" is also "a person", so a fact may
-# be told in general words. A *reply* depends only on the topic. (The code of this world is in
+# four activities each, and nobody does two things at once. "A man" is also "a person", so a fact
+# may be told in general words. A *reply* depends only on the topic. (The code of this world is in
 # `two_tasks_world.py`.)
 
 # %%
@@ -90,8 +91,8 @@ expect(guess_from_hypotheses(pairs, labels), 1 / 3, 1 / 3 + 0.03,
 #
 # ### Exercise 1: break the world
 #
-# Write a `draw_leaky_pair(label)` whose labels are all true, although the hypothesis by itself gives
-# the label away in more than 80% of the pairs.
+# Write a `draw_leaky_pair(label)` whose labels are all true, although the hypothesis by itself
+# gives the label away in more than 80% of the pairs.
 
 # %%
 def draw_leaky_pair(label):
@@ -120,8 +121,8 @@ check(1, draw_leaky_pair, judge_leaky)
 # them changes if premise and hypothesis change places, and entailment cares about the order: "a man
 # plays guitar" entails "a person plays guitar", not the other way round.
 #
-# **Predict:** take a thousand entailments and their reverses. How many of them does a linear classifier
-# get right from |u1 − u2| and u1 ∗ u2? And from u1 and u2?
+# **Predict:** take a thousand entailments and their reverses. How many of them does a linear
+# classifier get right from |u1 − u2| and u1 ∗ u2? And from u1 and u2?
 
 # %%
 def bag_embeddings(sentences, D=64):
@@ -160,17 +161,17 @@ expect(linear_accuracy(np.concatenate([np.abs(u1 - u2), u1 * u2], axis=1), order
 expect(linear_accuracy(np.concatenate([u1, u2], axis=1), order), 0.9, 1, "the same from u1, u2")
 
 # %% [markdown]
-# Symmetric features get exactly half right, not about half: they give both orders the same answer, so
-# one of the two is always wrong. u1 and u2 get nearly all.
+# Symmetric features get exactly half right, not about half: they give both orders the same answer,
+# so one of the two is always wrong. u1 and u2 get nearly all.
 #
 # Each kind of feature sees what the other misses, so we take all four: **(u1, u2, |u1 − u2|, u1 ∗
 # u2)**, (B, 4D) for vectors of D numbers, as in InferSent (Conneau et al. 2017) and in the paper.
 #
 # ## Their gradient
 #
-# u1 reaches the features along three paths, so its gradient is a sum of three: as itself it gets d1;
-# through a = |x|, x = u1 − u2, whose slope is sign x, it gets dx = da ∗ sign x; and through the product
-# it gets dp times the other factor, u2. u2 is subtracted, so its middle part is −dx:
+# u1 reaches the features along three paths, so its gradient is a sum of three: as itself it gets
+# d1; through a = |x|, x = u1 − u2, whose slope is sign x, it gets dx = da ∗ sign x; and through the
+# product it gets dp times the other factor, u2. u2 is subtracted, so its middle part is −dx:
 #
 # du1 = d1 + dx + dp ∗ u2, du2 = d2 − dx + dp ∗ u1
 
@@ -222,12 +223,12 @@ check(2, square_features_backward, judge_square_features)
 # %% [markdown]
 # ## Two losses, one encoder
 #
-# Now we train a small copy of lesson 18's encoder on this world. An embedding gets only 8 numbers, so
-# the encoder has to choose what to keep. First come the conversations. A reply tells the topic and
-# nothing else, so all replies of the right topic are equally good: with n of them among K, the best p
-# is 1/n and the loss ln n. For K = 96 and six topics that is about **ln(K/6) = ln 16 = 2.77**. (The
-# loss starts far above ln K, because random vectors at a scale of 15 are very sure of themselves, and
-# wrong: lesson 5.)
+# Now we train a small copy of lesson 18's encoder on this world. An embedding gets only 8 numbers,
+# so the encoder has to choose what to keep. First come the conversations. A reply tells the topic
+# and nothing else, so all replies of the right topic are equally good: with n of them among K, the
+# best p is 1/n and the loss ln n. For K = 96 and six topics that is about **ln(K/6) = ln 16 =
+# 2.77**. (The loss starts far above ln K, because random vectors at a scale of 15 are very sure of
+# themselves, and wrong: lesson 5.)
 
 # %%
 D, K = 8, 96
@@ -290,14 +291,14 @@ expect(end - np.log(K / 6), -0.15, 0.25, "loss above ln(K/6), what this world al
 # %% [markdown]
 # ## Is the rest lost, or only small?
 #
-# No reply needed to know the activity. Is it still in the embeddings? To find out we freeze the encoder
-# and train a classifier on its vectors for 6,000 steps. Guessing is right in a third.
+# No reply needed to know the activity. Is it still in the embeddings? To find out we freeze the
+# encoder and train a classifier on its vectors for 6,000 steps. Guessing is right in a third.
 #
-# Then comes the second gradient. We continue from the encoder trained on replies, as the paper does;
-# half of the next 800 steps are on NLI, and now its gradient reaches the encoder.
+# Then comes the second gradient. We continue from the encoder trained on replies, as the paper
+# does; half of the next 800 steps are on NLI, and now its gradient reaches the encoder.
 #
-# **Predict** both accuracies. A contradiction is another activity of the same topic, an entailment the
-# same one with less said. Neutral pairs need the place, and whether it is a man or a person.
+# **Predict** both accuracies. A contradiction is another activity of the same topic, an entailment
+# the same one with less said. Neutral pairs need the place, and whether it is a man or a person.
 
 # %%
 probe, _ = train_model(6000, share=1.0, start=on_replies, frozen=True)
@@ -311,15 +312,16 @@ expect(np.mean(both_losses[-40:]) - end, -0.2, 0.1,
        "the conversations' loss after both, less the loss before")
 
 # %% [markdown]
-# The frozen vectors are labelled correctly in about nine pairs of ten. (With 32 numbers instead of 8:
-# 99.9%.) So training on replies has not removed the differences. The encoder that learns NLI itself gets
-# every pair right after 400 steps of it, and the conversations' loss is no higher.
+# The frozen vectors are labelled correctly in about nine pairs of ten. (With 32 numbers instead of
+# 8: 99.9%.) So training on replies has not removed the differences. The encoder that learns NLI
+# itself gets every pair right after 400 steps of it, and the conversations' loss is no higher.
 #
 # ## What the cosine shows
 #
-# A classifier can amplify a small difference. A *cosine* takes it as it is. We compare three kinds of
-# pairs that share who it is: the same activity, told with less detail (entailment); another activity
-# of the same topic (contradiction; the same replies); another topic (contradiction; other replies).
+# A classifier can amplify a small difference. A *cosine* takes it as it is. We compare three kinds
+# of pairs that share who it is: the same activity, told with less detail (entailment); another
+# activity of the same topic (contradiction; the same replies); another topic (contradiction; other
+# replies).
 #
 # **Predict** for each encoder, untrained, after the conversations, after both tasks: does another
 # activity of the same topic cost nearly as much cosine as another topic, or much less? And within a
@@ -352,11 +354,11 @@ for panel, values, title in zip(axes, cosines.values(), titles):
 show(figure, "20_two_tasks")
 
 share, within = {}, {}
-print(f"{'mean cosine':24}same activity  other activity  other topic   share lost  AUC within a topic")
+print(f"{'mean cosine':24}same activity  other activity  other topic  share lost  AUC in a topic")
 for name, values in cosines.items():
     same, activity, topic = (value.mean() for value in values)
     share[name], within[name] = (same - activity) / (same - topic), auc(*values[:2])
-    print(f"{name:24}{same:13.2f}{activity:16.2f}{topic:13.2f}{share[name]:13.2f}{within[name]:20.3f}")
+    print(f"{name:24}{same:13.2f}{activity:16.2f}{topic:13.2f}{share[name]:12.2f}{within[name]:16.3f}")
 claim("conversations: cosine lost by another activity / by another topic", share["conversations"],
       high=0.5)
 claim("the same with NLI, less that with more conversations",
@@ -365,18 +367,18 @@ claim("conversations: AUC within a topic", within["conversations"], low=0.7)
 claim("with NLI: AUC within a topic", within["conversations and NLI"], low=0.98)
 
 # %% [markdown]
-# Untrained, another activity costs as much cosine as another topic. After the conversations it costs a
-# ninth of that, because no reply depends on it; NLI depends on it, and brings it back to more than a
-# third. It is NLI that does this and not the longer training: with as many more steps of conversations
-# the share keeps falling (last row).
+# Untrained, another activity costs as much cosine as another topic. After the conversations it
+# costs a ninth of that, because no reply depends on it; NLI depends on it, and brings it back to
+# more than a third. It is NLI that does this and not the longer training: with as many more steps
+# of conversations the share keeps falling (last row).
 #
 # Is a ninth too little for a cosine? Not within a topic. There "the same activity" still beats
-# "another one" in five comparisons of six (AUC 0.83), as it did before training, for the spread of the
-# cosines has shrunk along with their difference. But rank pairs from *all* topics in one list, as
-# people's scores do, and the difference between topics drowns that between activities.
+# "another one" in five comparisons of six (AUC 0.83), as it did before training, for the spread of
+# the cosines has shrunk along with their difference. But rank pairs from *all* topics in one list,
+# as people's scores do, and the difference between topics drowns that between activities.
 #
-# People who judge similarity do distinguish a guitar from a song. So an encoder that has to distinguish
-# them should agree with people better. In the paper's Table 3 it does, by five points.
+# People who judge similarity do distinguish a guitar from a song. So an encoder that has to
+# distinguish them should agree with people better. In the paper's Table 3 it does, by five points.
 #
 # ## Where this lives
 #
@@ -401,8 +403,8 @@ claim("with NLI: AUC within a topic", within["conversations and NLI"], low=0.98)
 # ## What you know now
 #
 # - Symmetric features cannot tell which of two sentences entails the other: exactly 50%.
-# - Training on replies shrinks what they do not depend on next to what they do. It does not erase it,
-#   neither for a classifier nor for a cosine.
+# - Training on replies shrinks what they do not depend on next to what they do. It does not erase
+#   it, neither for a classifier nor for a cosine.
 # - A second task makes it large again; in this world the first task loses nothing by it.
 #
 # To read on: [Sentence-BERT](https://arxiv.org/abs/1908.10084) trains a large encoder on just these

@@ -2,16 +2,16 @@
 # # 21 · How good is it? Agreement with people, and what guessing gets
 #
 # **Needs** unit vectors (lesson 9), a trained encoder (lesson 18, trained again in seconds).
-# **Gives** Pearson's r, average precision, their intervals and baselines; why ties must earn no credit.
+# **Gives** Pearson's r, average precision, their intervals and baselines; why ties earn nothing.
 # **Time** 80 minutes, in two parts; the second begins at "Average precision".
 #
-# **The answer in thirty seconds.** A score is half a result. The other half is its interval, and what
-# the simplest methods get. On 120 pairs an r of 0.6 is sure to ± 0.11; comparing two systems pair by
-# pair is far sharper than looking at whether their intervals overlap; weighted words are as good as a
-# trained encoder; and guessing has a MAP of 0.645.
+# **The answer in thirty seconds.** A score is half a result. The other half is its interval, and
+# what the simplest methods get. On 120 pairs an r of 0.6 is sure to ± 0.11; comparing two systems
+# pair by pair is far sharper than looking at whether their intervals overlap; weighted words are as
+# good as a trained encoder; and guessing has a MAP of 0.645.
 #
-# A similarity correlates with people's at r = 0.60. What does such a number mean, how sure is it, and
-# what should we compare it with?
+# A similarity correlates with people's at r = 0.60. What does such a number mean, how sure is it,
+# and what should we compare it with?
 
 # %%
 import sys
@@ -49,8 +49,8 @@ for k in np.argsort(labels)[[0, 40, 80, 119]]:
 # %% [markdown]
 # ## Pearson's r is a cosine
 #
-# Subtract the mean from the model's similarities x, and from people's scores y. What is left are two
-# vectors of n numbers, and r is their cosine: 1 if one is a rising straight line of the other.
+# Subtract the mean from the model's similarities x, and from people's scores y. What is left are
+# two vectors of n numbers, and r is their cosine: 1 if one is a rising straight line of the other.
 #
 # r = x̂ · ŷ, x̂ = (x − mean x)/‖x − mean x‖
 #
@@ -74,14 +74,14 @@ expect(abs(pearson(score_0_to_5(angle), labels) - r_by_hand(angle, labels)), 0, 
        "the first two have one r")
 
 # %% [markdown]
-# The first two share one r, because one is a straight line of the other. The cosine is not: arccos is a
-# curve, and a curve changes r even where it keeps the order. So a paper has to say which similarity it
-# takes.
+# The first two share one r, because one is a straight line of the other. The cosine is not: arccos
+# is a curve, and a curve changes r even where it keeps the order. So a paper has to say which
+# similarity it takes.
 #
 # ## How sure is an r?
 #
-# What we computed is the r of *these* 120 pairs. Another 120 would give another. How far off could it
-# be? Fisher found that artanh r is nearly normal with a standard error of 1/√(n − 3), so the 95%
+# What we computed is the r of *these* 120 pairs. Another 120 would give another. How far off could
+# it be? Fisher found that artanh r is nearly normal with a standard error of 1/√(n − 3), so the 95%
 # interval is tanh(artanh r ± 1.96/√(n − 3)).
 #
 # **Predict:** for r = 0.6 and n = 120, how wide is it: 0.05, 0.12 or 0.23? And for the 1,500 pairs
@@ -106,10 +106,11 @@ for n in (120, 1500):
 # The interval is 0.23 wide for 120 pairs, and 0.06 for 1,500.
 #
 # Does that make every difference below 0.2 meaningless? It would if the two r came from different
-# sentences. But two systems that score the *same* pairs fail on the same hard ones, and what they have
-# in common cancels. So we draw pairs with replacement, compute both r on the same draw, and look at
-# their difference; 95% of the differences of 10,000 draws are the paired bootstrap interval (Efron
-# 1979). Whether two single intervals overlap says next to nothing; whether this one holds 0 does.
+# sentences. But two systems that score the *same* pairs fail on the same hard ones, and what they
+# have in common cancels. So we draw pairs with replacement, compute both r on the same draw, and
+# look at their difference; 95% of the differences of 10,000 draws are the paired bootstrap interval
+# (Efron 1979). Whether two single intervals overlap says next to nothing; whether this one holds 0
+# does.
 #
 # ## Baselines that are hard to beat
 #
@@ -170,12 +171,12 @@ for name, least, most in (("words, weighted a/(a + p)", -1, 1), ("words, binary"
 # Binary words come last, and the other three are close together, because the start already knows
 # co-occurrences and word frequencies. Look at the picture twice. On the left all four intervals
 # overlap, and one could conclude that nothing can be told apart. On the right are the paired
-# differences, and binary words are clearly behind: "the intervals overlap, so there is no difference"
-# is a fallacy.
+# differences, and binary words are clearly behind: "the intervals overlap, so there is no
+# difference" is a fallacy.
 #
-# The trained encoder and weighted words are not separated, even in pairs. Are 120 pairs too few? The
-# 1,500 pairs of STS dev do not separate such encoders from weighted words either: 75.1 against 76.1
-# (`report/README.md`). More data would not help. On this task they are equally good.
+# The trained encoder and weighted words are not separated, even in pairs. Are 120 pairs too few?
+# The 1,500 pairs of STS dev do not separate such encoders from weighted words either: 75.1 against
+# 76.1 (`report/README.md`). More data would not help. On this task they are equally good.
 #
 # ## Tuning: one matrix
 #
@@ -207,16 +208,16 @@ expect(known[-1], 0.95, 1, "weakest penalty: r on the fitted half, learned by he
 claim("the most that any of five strengths gains on the other half", gain.max(), high=0.015)
 
 # %% [markdown]
-# With 60 labels no strength adds as much as 0.015. And r on the fitted pairs tells nothing about the
-# others: it goes to 1 while theirs goes down a little. (With the 5,749 pairs of STS train tuning does
-# help: see `report/README.md`.)
+# With 60 labels no strength adds as much as 0.015. And r on the fitted pairs tells nothing about
+# the others: it goes to 1 while theirs goes down a little. (With the 5,749 pairs of STS train
+# tuning does help: see `report/README.md`.)
 #
 # ### Exercise 1: folds that leak
 #
-# If a sentence occurs in two pairs, one fitted and one held out, the first gives a hint about the second.
-# Write `folds`: a fold (0 or 1) for every pair, such that no sentence occurs in both folds and each
-# fold has a quarter of the pairs or more. If pairs 1 and 2 share a sentence, and 2 and 3 share another,
-# all three belong together.
+# If a sentence occurs in two pairs, one fitted and one held out, the first gives a hint about the
+# second. Write `folds`: a fold (0 or 1) for every pair, such that no sentence occurs in both folds
+# and each fold has a quarter of the pairs or more. If pairs 1 and 2 share a sentence, and 2 and 3
+# share another, all three belong together.
 
 # %%
 def folds(first, second):
@@ -246,16 +247,16 @@ check(1, folds, judge_folds)
 # %% [markdown]
 # ## Average precision
 #
-# The paper's other task is about a forum: given a question and ten (here six) others that a search has
-# found, put those that ask the same first. The **average precision** scores such a ranking: stop at
-# each relevant item, note the *share* of relevant ones so far, and take the mean of these shares. For
-# the order yes, no, yes, no, no, yes we stop at ranks 1, 3 and 6:
+# The paper's other task is about a forum: given a question and ten (here six) others that a search
+# has found, put those that ask the same first. The **average precision** scores such a ranking:
+# stop at each relevant item, note the *share* of relevant ones so far, and take the mean of these
+# shares. For the order yes, no, yes, no, no, yes we stop at ranks 1, 3 and 6:
 #
 # AP = (1/1 + 2/3 + 3/6)/3 = 13/18 = 0.722
 #
-# MAP is the mean of AP over questions. What does a *random* order get? Of n items R are relevant, so we
-# stop at rank k with probability R/n. When we do, the share is (1 + those expected among the k − 1
-# before)/k = (1 + (k − 1)(R − 1)/(n − 1))/k. Sum over k, divide by R:
+# MAP is the mean of AP over questions. What does a *random* order get? Of n items R are relevant,
+# so we stop at rank k with probability R/n. When we do, the share is (1 + those expected among the
+# k − 1 before)/k = (1 + (k − 1)(R − 1)/(n − 1))/k. Sum over k, divide by R:
 #
 # **E[AP] = (1/n) Σ_k (1 + (k − 1)(R − 1)/(n − 1))/k**
 #
@@ -287,32 +288,10 @@ expect(guessing, 0.6, 0.7, "so guessing has a MAP of")
 # %% [markdown]
 # Guessing already scores 0.645.
 #
-# ### Exercise 2: the worst order
-#
-# In the worst order all R relevant items come last. What is its AP? It is not 0 either.
-
-# %%
-def worst_average_precision(n, R):
-    """AP of n items if the R relevant ones come last."""
-    raise NotImplementedError
-
-
-def judge_worst(worst, rng):
-    for n, R in ((10, 1), (5, 5), *((10, int(R)) for R in rng.integers(2, 10, 4))):
-        order = np.arange(n) >= n - R
-        right, found = average_precision(padded(order[None]))[0], worst(n, R)
-        assert abs(found - right) < 1e-9, (
-            f"n = {n}, R = {R}: {found:.4f}, but it is {right:.4f}; how many relevant ones are "
-            "there up to the k-th of them, and at which rank does it stand?")
-
-
-check(2, worst_average_precision, judge_worst)
-
-# %% [markdown]
 # ## Ten questions of our own
 #
-# They have six candidates each, of which three ask the same. How sure is a MAP of ten questions? We put
-# the candidates in a random order, again and again, and see how far luck carries.
+# They have six candidates each, of which three ask the same. How sure is a MAP of ten questions? We
+# put the candidates in a random order, again and again, and see how far luck carries.
 #
 # **Predict** the range that holds 95% of these MAPs of guessing. And will TF-IDF, which looks for
 # shared rare words, be above or below guessing on this set?
@@ -329,12 +308,12 @@ claim("ten questions: width of the range that holds 95% of guessing's MAPs", hig
 expect(by_words - guessing, -0.2, -0.1, "MAP of TF-IDF on our set, less that of guessing")
 
 # %% [markdown]
-# With ten questions guessing covers a fifth of the scale. TF-IDF is *worse* than guessing, because we
-# built the set that way.
+# With ten questions guessing covers a fifth of the scale. TF-IDF is *worse* than guessing, because
+# we built the set that way.
 #
-# To "Good vet for a cat" the candidate "Best cat food" shares the rare word and asks something else;
-# "Animal clinic" shares no word and asks the same. Before you believe the scores of a test set, read
-# some of it.
+# To "Good vet for a cat" the candidate "Best cat food" shares the rare word and asks something
+# else; "Animal clinic" shares no word and asks the same. Before you believe the scores of a test
+# set, read some of it.
 #
 # ## The order of equals
 #
@@ -351,10 +330,10 @@ expect(map_of(questions), 64, 65, "every score 0: MAP, that of the file's order"
 expect(map_of(relevant_first), 100, 100, "the same scores, relevant ones first in the file")
 
 # %% [markdown]
-# The MAP is 64 on our set and 100 on the other file, for the same system, which knows nothing. It is the
-# file that decides.
+# The MAP is 64 on our set and 100 on the other file, for the same system, which knows nothing. It
+# is the file that decides.
 #
-# ### Exercise 3: no credit for the file
+# ### Exercise 2: no credit for the file
 #
 # Ties must earn no credit. Write the *expected* AP when equal scores are put in a random order (the
 # lists are small, so you may try all orders).
@@ -381,7 +360,7 @@ def judge_expected(expected, rng):
     assert abs(found - right) < 0.02, f"{found:.3f}, expected {right:.3f} for scores {scores}"
 
 
-check(3, expected_average_precision, judge_expected)
+check(2, expected_average_precision, judge_expected)
 
 # %% [markdown]
 # ## Where this lives
@@ -411,7 +390,7 @@ check(3, expected_average_precision, judge_expected)
 # - What is fitted is scored on what was held out; pairs that share a sentence stay together.
 #
 # To read on: [The hitchhiker's guide to testing statistical significance in natural language
-# processing](https://aclanthology.org/P18-1128/). Next: lesson 22 looks at the shape of the space that
-# all these vectors share.
+# processing](https://aclanthology.org/P18-1128/). Next: lesson 22 looks at the shape of the space
+# that all these vectors share.
 #
 # Solutions, for when you have tried: `lessons/solutions/21_how_good_is_it.py`.

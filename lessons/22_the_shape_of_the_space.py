@@ -7,10 +7,10 @@
 # direction, the largest hub. Why training makes a first direction, and what removing it does.
 # **Time** 75 minutes, in two parts; the second begins at "Hubs".
 #
-# **The answer in thirty seconds.** Of 200 directions a trained encoder at the scale 40 uses four, because
-# all sentences share one large component. The softmax wants it: it is the only way to turn down a
-# scale that is too high. The price are hubs, sentences near to everything, and taking that one direction
-# away again makes a search better.
+# **The answer in thirty seconds.** Of 200 directions a trained encoder at the scale 40 uses four,
+# because all sentences share one large component. The softmax wants it: it is the only way to turn
+# down a scale that is too high. The price are hubs, sentences near to everything, and taking that
+# one direction away again makes a search better.
 #
 # An encoder gives 200 numbers for each sentence. Are all 200 directions in use? Are cosines of
 # unrelated sentences near 0? Does a search sometimes give the same answer to every question?
@@ -44,15 +44,15 @@ unit = lambda x: l2_normalize_forward(x)[0]
 # %% [markdown]
 # ## How many directions are in use?
 #
-# Take n unit vectors u_i, the rows of U, and C = UᵀU/n, the mean of u uᵀ. Its eigenvalues λ₁ ≥ λ₂ ≥ …
-# ≥ 0 say how much of the squared length lies along each eigenvector, and they sum to 1, because each u
-# has length 1. Now suppose k of them are equal and the others 0. Then k directions are in use, and
-# Σ λ² = k · (1/k)² = 1/k. So we take
+# Take n unit vectors u_i, the rows of U, and C = UᵀU/n, the mean of u uᵀ. Its eigenvalues λ₁ ≥ λ₂ ≥
+# … ≥ 0 say how much of the squared length lies along each eigenvector, and they sum to 1, because
+# each u has length 1. Now suppose k of them are equal and the others 0. Then k directions are in
+# use, and Σ λ² = k · (1/k)² = 1/k. So we take
 #
 # **PR = 1/Σ λ²**
 #
-# as the number of directions in use, whatever the eigenvalues are. It is called the participation ratio,
-# and lies between 1 and D. Σ λ² is also the sum of the squares of all entries of C, and
+# as the number of directions in use, whatever the eigenvalues are. It is called the participation
+# ratio, and lies between 1 and D. Σ λ² is also the sum of the squares of all entries of C, and
 #
 # ‖C‖² = (1/n²) Σ_ij (u_i · u_j)²
 #
@@ -77,9 +77,9 @@ expect(1 / (1 / ratio - 1 / 2_000), 195, 207,
 #
 # ### Exercise 1: the mean cosine, without cosines
 #
-# How large is the mean cosine of two *different* sentences? A million sentences have half a trillion
-# pairs, so find it in one pass over the rows. (Start from the sum of all u_i · u_j. Which pairs do not
-# belong to it?)
+# How large is the mean cosine of two *different* sentences? A million sentences have half a
+# trillion pairs, so find it in one pass over the rows. (Start from the sum of all u_i · u_j. Which
+# pairs do not belong to it?)
 
 # %%
 def mean_cosine(u):
@@ -105,9 +105,9 @@ check(1, mean_cosine, judge_mean_cosine)
 # %% [markdown]
 # ## Real sentences
 #
-# We train the default encoder with 200 numbers on 40,000 pairs of `chitchat-dataset`, from the counted
-# start (lesson A), at the scale 40 instead of 15, to see the effect in large. All vectors below are those
-# of sentences of dev, each text once.
+# We train the default encoder with 200 numbers on 40,000 pairs of `chitchat-dataset`, from the
+# counted start (lesson A), at the scale 40 instead of 15, to see the effect in large. All vectors
+# below are those of sentences of dev, each text once.
 
 # %%
 PAIRS, PIECES, D = 40_000, 8_000, 200
@@ -162,26 +162,26 @@ axes.set(xlabel="direction, largest first", ylabel="share of the squared length,
 show(figure, "22_the_shape_of_the_space")
 
 # %% [markdown]
-# Far fewer: 55 directions at the start, and 4 after training. The vectors have **one direction that all
-# sentences share**, and training makes it stronger. e₁ is nearly the direction of the mean, and ‖mean‖²
-# is nearly λ₁. (It is never above λ₁, the largest mean of (u · d)² over all directions d.)
+# Far fewer: 55 directions at the start, and 4 after training. The vectors have **one direction that
+# all sentences share**, and training makes it stronger. e₁ is nearly the direction of the mean, and
+# ‖mean‖² is nearly λ₁. (It is never above λ₁, the largest mean of (u · d)² over all directions d.)
 #
 # ## Why does training make it?
 #
-# Softmax does not see a number that is added to all scores of a row (lesson 4). Let m be the mean of
-# all replies, and write each reply as v′ = m + ṽ. Its score is s u · m + s u · ṽ. The first part is the
-# same for all replies to u, so softmax is blind to it. What counts is the second, and it is small for two
-# reasons. ṽ is short: the mean of ‖ṽ‖² is 1 − ‖m‖². And ṽ is nearly at a right angle to m (m + ṽ keeps
-# its length), so of u, too, only the part at a right angle to m counts. Softmax behaves as if the scale
-# were the **effective scale**
+# Softmax does not see a number that is added to all scores of a row (lesson 4). Let m be the mean
+# of all replies, and write each reply as v′ = m + ṽ. Its score is s u · m + s u · ṽ. The first part
+# is the same for all replies to u, so softmax is blind to it. What counts is the second, and it is
+# small for two reasons. ṽ is short: the mean of ‖ṽ‖² is 1 − ‖m‖². And ṽ is nearly at a right angle
+# to m (m + ṽ keeps its length), so of u, too, only the part at a right angle to m counts. Softmax
+# behaves as if the scale were the **effective scale**
 #
 # **s √(1 − ‖m‖²) √(1 − mean((u · m/‖m‖)²))**
 #
-# At the start the scores are too far apart: the loss is above ln K (lesson 18), and a smaller scale would
-# lower it. But the scale is a constant, and nobody may touch it. There is a way around: if all replies
-# move towards one m, the *effective* scale falls. The common direction is the knob of a thermostat, and
-# training turns it until the softmax is no longer too sure. Inputs and replies share the encoder, so u
-# moves along.
+# At the start the scores are too far apart: the loss is above ln K (lesson 18), and a smaller scale
+# would lower it. But the scale is a constant, and nobody may touch it. There is a way around: if
+# all replies move towards one m, the *effective* scale falls. The common direction is the knob of a
+# thermostat, and training turns it until the softmax is no longer too sure. Inputs and replies
+# share the encoder, so u moves along.
 #
 # **Predict:** train 80 steps with s = 5, 10, 20, 40. Where will λ₁ of u be the largest? And the
 # effective scale? And for s = 40, what if training continues?
@@ -223,20 +223,22 @@ expect(max(per_scale) / min(per_scale), 1, 1.5,
 expect(history[40.0][140][3] - history[40.0][80][3], 0.1, 3, "effective scale: 140 steps less 80")
 
 # %% [markdown]
-# λ₁ is the largest at s = 40. From 10 to 40 the scale grows fourfold, and yet the effective scale is 9
-# to 12 for all three. With more training the model is right more often, can afford to be surer, and the
-# effective scale creeps up.
+# λ₁ is the largest at s = 40. From 10 to 40 the scale grows fourfold, and yet the effective scale
+# is 9 to 12 for all three. With more training the model is right more often, can afford to be
+# surer, and the effective scale creeps up.
 #
-# At 5 and at 10 (at 15, too) λ₁ stays near that of the start. So frequent words cannot be the reason:
-# they are the same at every scale. The spread of the wrong scores is 0.11 to 0.14 times the effective
-# scale, before training and after, and 0.17 times at s = 5, so the formula is good to about a half.
+# At 5 and at 10 (at 15, too) λ₁ stays near that of the start. So frequent words cannot be the
+# reason: they are the same at every scale. The spread of the wrong scores is 0.11 to 0.14 times the
+# effective scale, before training and after, and 0.17 times at s = 5, so the formula is good to
+# about a half.
 #
 # ## Hubs
 #
-# A common direction has a price. Let every sentence have the cosine c with it, u = c d + √(1 − c²) w,
-# where the w are unrelated. Two such sentences have the cosine **c²**. But a vector that points along d
-# itself has the cosine **c** with every one of them: for c = 0.7 that is 0.7 against 0.49. Whatever the
-# question, a search answers with it. Such a vector is called a **hub** (Radovanović et al. 2010).
+# A common direction has a price. Let every sentence have the cosine c with it, u = c d + √(1 − c²)
+# w, where the w are unrelated. Two such sentences have the cosine **c²**. But a vector that points
+# along d itself has the cosine **c** with every one of them: for c = 0.7 that is 0.7 against 0.49.
+# Whatever the question, a search answers with it. Such a vector is called a **hub** (Radovanović et
+# al. 2010).
 #
 # Let N(x) be the number of sentences that have x among their ten nearest. Its mean is 10, always.
 #
@@ -262,8 +264,8 @@ expect(np.corrcoef(counts["after 80 steps"], u @ u.mean(axis=0))[0, 1], 0.25, 0.
        "correlation of N with the cosine to the mean")
 
 # %% [markdown]
-# The largest hub is the neighbour of hundreds of sentences, most hubs being long and rambling turns:
-# the more words a bag holds, the nearer it is to the mean of all.
+# The largest hub is the neighbour of hundreds of sentences, most hubs being long and rambling
+# turns: the more words a bag holds, the nearer it is to the mean of all.
 #
 # ### Exercise 2: build a hub
 #
@@ -291,9 +293,9 @@ check(2, hub_of_twenty, judge_hub)
 # %% [markdown]
 # ## Removing it
 #
-# Let d be the first eigenvector. The matrix I − d dᵀ removes it, `with_matrix` multiplies that into the
-# encoder's last layer, and then each vector gets length 1 again. What will PR be? λ₁ is gone, and the
-# others, if all lengths shrink alike, grow by 1/(1 − λ₁):
+# Let d be the first eigenvector. The matrix I − d dᵀ removes it, `with_matrix` multiplies that into
+# the encoder's last layer, and then each vector gets length 1 again. What will PR be? λ₁ is gone,
+# and the others, if all lengths shrink alike, grow by 1/(1 − λ₁):
 #
 # **PR = (1 − λ₁)²/(Σ λ² − λ₁²)**
 
@@ -310,10 +312,12 @@ expect(largest / counts["after 80 steps"].max(), 0.05, 0.5,
        f"the largest hub, {largest}, over that before")
 
 # %% [markdown]
-# The largest hub is far smaller now. Does that help a *search* by cosine: is the true reply the nearest of
-# 100 to its message more often? (Both sides are plain vectors u here, without the response network.)
+# The largest hub is far smaller now. Does that help a *search* by cosine: is the true reply the
+# nearest of 100 to its message more often? (Both sides are plain vectors u here, without the
+# response network.)
 #
-# **Predict:** remove the first k directions, k = 0, 1, 2, 5, 10, 20, 50. Which k makes the search best?
+# **Predict:** remove the first k directions, k = 0, 1, 2, 5, 10, 20, 50. Which k makes the search
+# best?
 
 # %%
 pairs, candidates = draw_candidates(dev, 1_500)
@@ -329,13 +333,14 @@ claim("P@1 without the first direction, points more", (hits[1] - hits[0]).mean()
 expect(hits[1].mean() - hits[20].mean(), 1, 8, "P@1 lost if 20 are removed instead of one")
 
 # %% [markdown]
-# Removing one direction helps, by six points. Removing twenty loses nearly all of that again, because
-# from the second on the directions tell sentences apart.
+# Removing one direction helps, by six points. Removing twenty loses nearly all of that again,
+# because from the second on the directions tell sentences apart.
 #
 # ## Where this lives
 #
-# - `inference/projection.py`: `with_matrix`. `config.py`: `scale` (ours: 15; the paper: 1, with v′ of
-#   any length). At 15 the library removes no direction: it would change r on STS dev by 0.1 of 100.
+# - `inference/projection.py`: `with_matrix`. `config.py`: `scale` (ours: 15; the paper: 1, with v′
+#   of any length). At 15 the library removes no direction: it would change r on STS dev by 0.1 of
+#   100.
 # - Removing common directions from bags of words is Arora et al. (2017), from word vectors Mu and
 #   Viswanath (2018).
 
@@ -359,8 +364,8 @@ expect(hits[1].mean() - hits[20].mean(), 1, 8, "P@1 lost if 20 are removed inste
 # - Removing that one helps a search; removing twenty takes the gain away.
 #
 # To read on: [Understanding contrastive representation learning through alignment and
-# uniformity](https://arxiv.org/abs/2005.10242). Next: this was the last lesson of the path. Three more are
-# optional: A, counting; B, many workers; C, what a GPU does differently. Or write the backwards
-# yourself: `python -m lessons.yours`.
+# uniformity](https://arxiv.org/abs/2005.10242). Next: this was the last lesson of the path. Three
+# more are optional: A, counting; B, many workers; C, what a GPU does differently. Or write the
+# backwards yourself: `python -m lessons.yours`.
 #
 # Solutions, for when you have tried: `lessons/solutions/22_the_shape_of_the_space.py`.

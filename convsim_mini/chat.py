@@ -64,7 +64,7 @@ def main(argv=None):
     run = load_run(options.run)
     encoder = encoder_of(run)
     if options.replies:
-        reading = Reading(options.columns or (), options.encoding, encoder.columns)
+        reading = Reading(options.columns or (), options.encoding, encoder.columns, one=True)
         index = replies_of_file(encoder, options.replies, reading)
     else:
         index = replies_of_run(encoder, run)

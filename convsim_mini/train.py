@@ -22,6 +22,7 @@ from .fast.devices import device_module
 from .fast.loops import numba_module
 from .fast.threads import claim_process
 from .inference.sentence_encoder import tell_cut
+from .training.chunks import LESS_MEMORY
 from .training.distributed import launched
 from .training.initial import initial_model
 from .training.loop import run_steps
@@ -142,7 +143,7 @@ def finish(run, corpus):
     (run.folder / TRAINING).unlink()
 
 
-@errors_in_one_line()
+@errors_in_one_line(LESS_MEMORY)
 def main(argv=None):
     """The command: train or resume, then show the result. Of several workers the first shows it."""
     workers = launched()    # with one process its methods do nothing: skip them

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from .common.cli import errors_in_one_line
 from .evaluation import sts
 from .evaluation.command import parser_of
-from .evaluation.results import Measured, show
+from .evaluation.results import Measured, encode_of, show
 from .core.model import embed
 from .core.layers import l2_normalize_backward, l2_normalize_forward
 from .training.run import load_run, save_tuned
@@ -105,7 +105,7 @@ def main(argv=None):
     u1, u2 = (embed(run.model, run.vocabulary.encode(side)).astype(np.float64)[kept]
               for side in (train.sentences1, train.sentences2))
     run = save_tuned(run, fit(u1, u2, train.labels[kept], STRENGTH, ITERATIONS))
-    after = sts.scores(run, dev)
+    after = sts.scores(run, dev, encode_of(run))
     plain, tuned = ({row: after[row]} for row in after if row in (
         "trained, as cosine", "trained, tuned, as cosine"))
     print(f"{kept.sum():,} pairs of STS train were learned.\n\n"

@@ -8,7 +8,7 @@ import hashlib
 from typing import NamedTuple
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.common.files import text_lines
+from convsim_mini.common.lines import text_lines
 from convsim_mini.data.labelled import lines_of
 from convsim_mini.data.tables_and_logs import Reading, read_jsonl, read_table
 from convsim_mini.evaluation.cqa import read as read_questions

@@ -21,7 +21,8 @@ from convsim_mini.common.cli import (
     Parser, UserError, errors_in_one_line, positive_int, python_m)
 from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.common.files import OURS, locked, parse_object, replace_file, write_text
+from convsim_mini.common.files import OURS, locked, replace_file, write_text
+from convsim_mini.common.lines import parse_object
 from convsim_mini.common.processes import local_processes
 from data_scripts.buckets import join_bucket, parse_dump
 from data_scripts.comments import REASONS, read_comment

@@ -136,7 +136,7 @@ def sides(model):
 
 
 similarities = {"trained on replies": angular_similarity(*sides(trained)),
-                "the same, untrained": angular_similarity(*sides(untrained)),
+                "before training": angular_similarity(*sides(untrained)),
                 "words, weighted a/(a + p)": weighted, "words, binary": cosine}
 r = {name: pearson(similarity, labels) for name, similarity in similarities.items()}
 paired = {}

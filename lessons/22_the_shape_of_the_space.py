@@ -35,7 +35,7 @@ from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.ranking import draw_candidates
 from convsim_mini.core.schedule import batches
 from convsim_mini.evaluation.response import ranks_of_truth
-from convsim_mini.inference.projection import with_matrix
+from convsim_mini.inference.sentence_encoder import with_matrix
 from convsim_mini.training.initial import initial_model
 
 rng = np.random.default_rng(seed(23))
@@ -338,9 +338,9 @@ expect(hits[1].mean() - hits[20].mean(), 1, 8, "P@1 lost if 20 are removed inste
 #
 # ## Where this lives
 #
-# - `inference/projection.py`: `with_matrix`. `config.py`: `scale` (ours: 15; the paper: 1, with v′
-#   of any length). At 15 the library removes no direction: it would change r on STS dev by 0.1 of
-#   100.
+# - `inference/sentence_encoder.py`: `with_matrix`. `config.py`: `scale` (ours: 15; the paper: 1,
+#   with v′ of any length). At 15 the library removes no direction: it would change r on STS dev by
+#   0.1 of 100.
 # - Removing common directions from bags of words is Arora et al. (2017), from word vectors Mu and
 #   Viswanath (2018).
 

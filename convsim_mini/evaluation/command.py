@@ -1,4 +1,4 @@
-"""What the evaluations' commands share: options, and what encodes."""
+"""What the evaluations' commands share."""
 
 import sys
 from contextlib import redirect_stdout
@@ -6,13 +6,9 @@ from importlib import import_module
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from ..common.cli import Parser, UserError, errors_in_one_line
-from ..core.layers import l2_normalize_forward
-from ..core.model import embed
-from ..inference.sentence_encoder import tell_cut
-from ..training.run import Run, load_run
+from ..training.run import load_run
 from . import EVALUATIONS
 from .results import measured, show
 
@@ -39,15 +35,6 @@ def parser_of(command, doc, *options, **of_run):
     for option in options:
         parser.add_argument(option, **OPTIONS[option])
     return parser
-
-
-def unit_vectors(encode, texts):
-    """A list of n texts → unit vectors (n, d)."""
-    if not isinstance(encode, Run):
-        return l2_normalize_forward(np.asarray(encode(texts)))[0]
-    packed = encode.vocabulary.encode(texts)
-    tell_cut(encode.config.model, packed.lengths)
-    return embed(encode.model, packed)
 
 
 @errors_in_one_line()

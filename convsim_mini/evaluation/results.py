@@ -15,6 +15,7 @@ import msgspec
 
 from ..common.cli import UserError
 from ..common.tables import table
+from ..inference.sentence_encoder import encoder_of, tell_cut
 from ..training.run import Run
 from .baselines import words_of
 from .word_vectors import read_vectors
@@ -60,6 +61,7 @@ def measured(encode, folder, tasks, vectors=None, choosing=False):
     files.
     """
     run = encode if isinstance(encode, Run) else None
+    encode = encode_of(run) if run else encode
     for task in tasks:
         module = Measured(task).module
         try:
@@ -74,9 +76,24 @@ def measured(encode, folder, tasks, vectors=None, choosing=False):
             texts = [text for dataset in datasets.values() for text in module.texts_of(dataset)]
             of_words = {vectors.name: read_vectors(vectors, words_of(texts))}
         for name, dataset in datasets.items():
-            scores = module.scores(encode, dataset) if encode else {}
+            scores = module.scores(run, dataset, encode) if encode else {}
             baselines = {} if choosing else module.baselines(run, dataset, of_words)
             yield Measured(task, name, dataset, scores, baselines)
+
+
+def encode_of(run, tuned=False):
+    """A Run's function from a list of n texts to unit vectors (n, e), which tells what it cuts.
+
+    tuned: as of `load`
+    """
+    encoder = encoder_of(run, tuned)
+
+    def encode(texts):
+        packed = encoder.packed(texts)
+        tell_cut(run.config.model, packed.lengths)
+        return encoder.embed(packed)
+
+    return encode
 
 
 def to_choose_by(task, name):

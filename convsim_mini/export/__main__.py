@@ -87,8 +87,9 @@ def main(argv=None):
     encoder = encoder_of(run, options.tuned)
     with new_folder(options.out, "choose another folder with --out") as folder:
         write_model(folder, encoder)
-        of_run, of_folder = (cell(sts.figures(pairs, sts.cosines(one.encode, pairs))["r"])
-                             for one in (encoder, open_exported(folder)))
+        cosines = (np.vecdot(*sts.unit_vectors(one.encode, pairs))
+                   for one in (encoder, open_exported(folder)))
+        of_run, of_folder = (cell(sts.figures(pairs, some)["r"]) for some in cosines)
         write_text(folder / "README.md", card(run, encoder, options.out, of_folder))
     print(f"STS own set, r × 100: the run {of_run}, the folder {of_folder}")
     megabytes = sum(path.stat().st_size for path in options.out.rglob("*")) / 1e6

@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..common.cli import UserError, progress
-from ..common.files import chunked
+from ..common.lines import chunked
 from ..data.pairs import left_out, read_rows
 from ..data.tables_and_logs import FIELDS, Reading, default_corpus
 from ..core.text import tokenize
 from .index import build_index, index_of, open_index
-from .rows import CHUNK, Rows, rows_of_file, text_of
+from ..data.texts import text_of
+from .rows import CHUNK, Rows, rows_of_file
 
 MOST = 200_000      # replies of a run; of more pairs a share is drawn
 LOOKED_AT = 100     # replies that are looked at for each one asked for
@@ -38,11 +39,12 @@ def best_replies(index, message, k=3):
     asked, answered = index.columns
     words, best = set(tokenize(message)), {}                  # tokens of a reply → Reply
     for hit in hits:
-        tokens = tuple(tokenize(text_of(hit.row, answered)))
+        reply = text_of(hit.row.get(answered))
+        tokens = tuple(tokenize(reply))
         common = len(words & set(tokens))
         if tokens and common < ECHO * len(words | set(tokens)):
-            said = "" if asked == answered else hit.row.get(asked) or ""
-            best.setdefault(tokens, Reply(hit.score, hit.row[answered], said))
+            said = "" if asked == answered else text_of(hit.row.get(asked))
+            best.setdefault(tokens, Reply(hit.score, reply, said))
     return [*best.values()][:k]
 
 

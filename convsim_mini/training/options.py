@@ -11,8 +11,8 @@ from operator import or_
 from typing import get_args
 
 from ..common.cli import Parser, UserError
-from ..common.files import read_object
-from ..config import GROUPS, PRESETS, Config
+from ..common.lines import read_object
+from ..config import GROUPS, PRESETS, SYNONYMS, Config
 from ..core.model import ENCODERS
 from ..fast import PLAIN
 from .initial import parameter_shapes
@@ -132,7 +132,7 @@ def check_shapes(config, origin):
 def config_parser(all_options=False):
     """The parser of the training command; with all_options its help shows every setting."""
     parser = Parser(
-        "convsim_mini.train", "Train a sentence encoder on conversations.",
+        "convsim_mini.train", "Train a sentence encoder on conversations.", SYNONYMS,
         usage="%(prog)s [options]",
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=24, width=100),
         argument_default=argparse.SUPPRESS)

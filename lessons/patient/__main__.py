@@ -21,7 +21,8 @@ from zlib import crc32
 
 from convsim_mini.common.cli import (
     Parser, UserError, did_you_mean, errors_in_one_line, python_m, user_errors)
-from convsim_mini.common.files import read_object, write_text
+from convsim_mini.common.files import write_text
+from convsim_mini.common.lines import read_object
 
 from ..claims import number
 from .faults import ELSEWHERE, FAULTS, IN_DATA

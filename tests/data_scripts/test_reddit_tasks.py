@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from convsim_mini.common.cli import UserError, errors_in_one_line
-from convsim_mini.common.files import zstd
+from convsim_mini.common.lines import zstd
 from convsim_mini.data.pairs import left_out, read_rows
 from data_scripts import prepare_reddit, stats, tasks
 

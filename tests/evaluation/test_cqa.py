@@ -12,8 +12,6 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.evaluation import command, cqa
 from convsim_mini.evaluation.metrics import ranking_scores, top_of_ranking
 from convsim_mini.evaluation.cqa import Candidate, Question, read as read_questions
-from convsim_mini.inference.sentence_encoder import load
-from convsim_mini.training.run import load_run
 
 TEST = "SemEval2016-Task3-CQA-QL-test.xml"
 DEV = "SemEval2016-Task3-CQA-QL-dev.xml"
@@ -102,9 +100,9 @@ def test_the_own_set_under_a_run(trained, capsys):
         assert re.search(rf"^{row} +\d", out, re.MULTILINE)
 
 
-def test_the_models_row_is_the_cosines_that_encode_gives(trained):
-    questions, encoder = cqa.read(cqa.OWN), load(trained[0])
-    found = cqa.scores(load_run(trained[0]), questions)
+def test_the_models_row_is_the_cosines_that_encode_gives(encoder):
+    questions = cqa.read(cqa.OWN)
+    found = cqa.scores(None, questions, encoder.encode)
     expected = [float(encoder.encode(question.text) @ encoder.encode(candidate.text))
                 for question in questions for candidate in question.candidates]
     assert found.keys() == {"trained"} and found["trained"] == pytest.approx(expected, abs=1e-5)

@@ -12,25 +12,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tqdm import tqdm
 
 import convsim_mini
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
-from convsim_mini.inference import rows, sentence_encoder
-from convsim_mini.inference.projection import with_matrix
+from convsim_mini.inference import rows
 from convsim_mini.inference.sentence_encoder import encoder_of, tell_cut
 from convsim_mini.core import bi_encoder
-from convsim_mini.core.model import embed
+from convsim_mini.core.model import embed, encoder_forward, respond
 from convsim_mini.training.run import load_run
 
 SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu",
              "fudazi vobamu setodi " * 30, "\U0001f600", "a"]
-
-
-@pytest.fixture(scope="module")
-def encoder(trained):
-    return sentence_encoder.load(trained[0])
 
 
 def test_embeddings_are_float32_unit_vectors(encoder, monkeypatch):
@@ -38,7 +31,8 @@ def test_embeddings_are_float32_unit_vectors(encoder, monkeypatch):
     assert vectors.shape == (7, 16) and vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
     packed, of_none = (encoder.vocabulary.encode(texts) for texts in (SENTENCES, []))
-    for none in (encoder.encode([]), encoder.embed(of_none), embed(encoder.model, of_none)):
+    for none in (encoder.encode([]), encoder.embed(of_none), embed(encoder.model, of_none),
+                 encoder_forward(encoder.model, of_none)[0]):
         assert none.shape == (0, 16) and none.dtype == np.float32
     np.testing.assert_array_equal(encoder.encode(SENTENCES[0]), encoder.encode(SENTENCES[:1])[0])
     monkeypatch.setattr(bi_encoder, "AT_ONCE", 3)
@@ -58,22 +52,19 @@ def test_an_embedding_does_not_depend_on_its_batch(encoder, sentences, random):
     np.testing.assert_allclose(shuffled, together[order], rtol=0, atol=1e-6)
 
 
-def test_a_progress_bar_is_shown_when_asked_for(encoder, capsys, monkeypatch):
-    monkeypatch.setattr(sentence_encoder, "progress", lambda *given, delay, **options: tqdm(
-        *given, **options))                                   # not only after a second
-    for shown in (True, False):
-        encoder.encode(["a"], show_progress_bar=shown)
-        assert ("encoding: 100%" in capsys.readouterr().err) == shown
-
-
 @pytest.mark.parametrize("sentences, said", [
-    (["a", None], "sentence 1 is None, expected a str"), ([["a"]], r"sentence 0 is \['a'\]"),
-    (b"bytes", "sentence 0 is 98"), (None, "not iterable"), (7, "not iterable"),
-    ({"text": ["a"]}, "is a table"), (UserDict(text=["a"]), "is a table"),
-    (SimpleNamespace(columns=["text"]), "is a table")])
+    (["a", {"a": 1}], "sentence 1: dict {'a': 1} is not a text; expected a str or a number"),
+    ([b"a"], "sentence 0: bytes b'a' is"), (None, "not iterable"), (7, "not iterable"),
+    (b"bytes", "bytes, expected texts"), ({"text": ["a"]}, "dict, expected texts"),
+    (UserDict(text=["a"]), "of a table one"), (SimpleNamespace(columns=["text"]), "of a table")])
 def test_what_is_no_string_is_refused_by_name(encoder, sentences, said):
     with pytest.raises(TypeError, match=said):
         encoder.encode(sentences)
+
+
+def test_numbers_are_their_digits_and_what_is_missing_is_empty(encoder):
+    found = encoder.encode([None, float("nan"), 4711.0, ["a", {"type": "text", "text": "b"}]])
+    np.testing.assert_array_equal(found, encoder.encode(["", "", "4711", "a b"]))
 
 
 def test_a_device_that_there_is_not_is_named(trained):
@@ -129,6 +120,8 @@ def test_vectors_are_the_models_own_or_times_the_tuned_matrix(trained):
     assert packed.lengths[2] == 1                             # of "", in a run from the corpus
     plain = embed(run.model, packed)
     np.testing.assert_allclose(encoder_of(run).encode(SENTENCES), plain, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(encoder_of(run).encode_responses(SENTENCES), respond(
+        run.model, plain), rtol=0, atol=1e-6)                 # of unit length in this run
     with pytest.raises(UserError, match="holds no tuned matrix; make it: .*tune"):
         encoder_of(run, tuned=True)
     tuned = run._replace(tuned=np.random.default_rng(0).standard_normal((16, 16)).astype("f4"))
@@ -136,7 +129,6 @@ def test_vectors_are_the_models_own_or_times_the_tuned_matrix(trained):
     expected = plain @ tuned.tuned
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(encoder_of(tuned, True).encode(SENTENCES), expected, atol=1e-5)
-    assert with_matrix(run.model, None) is run.model
 
 
 # ---------------------------------------------------------------- the command

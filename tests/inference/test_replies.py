@@ -12,31 +12,12 @@ import convsim_mini
 from convsim_mini import chat as command
 from convsim_mini.common.cli import UserError
 from convsim_mini.data.pairs import removed_by
-from convsim_mini.evaluation import response
 from convsim_mini.inference import replies as module
 from convsim_mini.inference.index import build_index, index_of
 from convsim_mini.inference.replies import (
     best_replies, pairs_of_run, replies_of_file, replies_of_run)
 from convsim_mini.inference.rows import Rows
-from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import load_run
-
-
-@pytest.fixture(scope="module")
-def encoder(trained):
-    return convsim_mini.load(trained[0])
-
-
-def test_dot_products_rank_replies_as_training_does(trained, corpus, pairs):
-    run = load_run(trained[0])
-    plain = encoder_of(run)
-    which = np.arange(50)
-    u, v = response.vectors(run.model, corpus.test, which)
-    sides = response.sides(corpus.test, which)
-    texts = [[" ".join(map(run.vocabulary.token, ids)).replace(" ##", "") for ids in np.split(
-        packed.ids, packed.offsets[1:-1])] for packed in sides]
-    found = plain.encode(texts[0]) @ plain.encode_responses(texts[1]).T
-    np.testing.assert_allclose(found, u @ v.T, rtol=0, atol=1e-5)
 
 
 def test_a_row_without_one_of_its_cells_is_a_reply_or_is_left_out(encoder, tmp_path):
@@ -44,15 +25,6 @@ def test_a_row_without_one_of_its_cells_is_a_reply_or_is_left_out(encoder, tmp_p
         '{"question": "who?", "answer": "me"}\n{"answer": "fine"}\n{"question": "why?"}\n')
     found = best_replies(replies_of_file(encoder, tmp_path / "a.jsonl"), "so")
     assert {(reply.message, reply.reply) for reply in found} == {("who?", "me"), ("", "fine")}
-
-
-def test_vectors_of_replies_that_are_not_finite_are_an_error(trained):
-    encoder = convsim_mini.load(trained[0])
-    name = next(name for name in encoder.model.params if name.startswith("response."))
-    encoder.model.params[name][:] = np.nan
-    assert np.isfinite(encoder.encode("you?")).all()
-    with pytest.raises(FloatingPointError, match="not finite: its weights are damaged"):
-        encoder.encode_responses("you?")
 
 
 TALK = [("how are you?", "fine."), ("who is it?", "How old are you?"), ("well?", "fine."),

@@ -2,15 +2,13 @@
 
 import inspect
 import json
-import os
-import subprocess
 import sys
 from unittest import mock
 
 import numpy as np
 import pytest
 
-from conftest import PATH, ROOT, SMALL
+from conftest import ROOT, SMALL, python
 from convsim_mini.common.cli import UserError
 from convsim_mini.core import attention, embeddings, layers, losses, transformer_layers
 from convsim_mini.core.gradcheck import dense
@@ -346,9 +344,7 @@ def test_a_wrong_function_changes_the_curve_and_one_that_raises_gives_its_place(
 
 def test_the_command_makes_the_pages_and_trains_on_what_is_right(tmp_path, arguments):
     def run(*arguments):
-        done = subprocess.run([sys.executable, "-m", "lessons.yours", *map(str, arguments)],
-                              cwd=tmp_path, capture_output=True, text=True,
-                              env={**os.environ, "PYTHONPATH": PATH})
+        done = python("-m", "lessons.yours", *arguments, cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
     assert "python -m lessons.yours check tanh" in run()

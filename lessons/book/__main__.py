@@ -2,7 +2,7 @@
 
     python -m lessons.book                     all, from the repository's folder: book/index.html
     python -m lessons.book 2 16 --out FOLDER   these two, into another folder
-    python -m lessons.book --notebooks FOLDER  notebooks instead, not run
+    python -m lessons.book --notebooks FOLDER  notebooks instead, not run; FOLDER may be moved
 
 Needs tests/requirements.txt. The site works from the disk and loads nothing from elsewhere.
 """
@@ -96,7 +96,8 @@ def write_book(folder, lessons, notebooks):
 
     def write(name, title, body, navigation="", headings=()):
         items = "".join(f'<li><a href="#{anchor}">{text}</a></li>' for anchor, text in headings)
-        contents = f'<nav class="contents" aria-label="On this page"><ol>{items}</ol></nav>'
+        contents = (f'<nav class="contents" aria-label="On this page"><details>'
+                    f"<summary>On this page</summary><ol>{items}</ol></details></nav>")
         page = template.substitute(title=escape(title), navigation=HOME + navigation, body=body,
                                    contents=contents if items else "")
         (folder / name).write_text(page, encoding="utf-8")
@@ -168,14 +169,15 @@ def index(made, pages):
 
 
 def write_notebooks(folder, lessons):
-    """The lessons as notebooks that have not run; their first cell says where lessons/ is."""
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(LESSONS / "pictures", folder / "pictures", dirs_exist_ok=True)
+    """The lessons as notebooks that have not run, with all that they import: they run anywhere."""
+    names = "__pycache__", "figures", "solutions", *(lesson.path.name for lesson in lessons)
+    for source in (LESSONS, LESSONS.parent / "convsim_mini"):
+        shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns(*names),
+                        dirs_exist_ok=True)
+    shutil.copy(LESSONS.parent / "requirements.txt", folder)
     for lesson in lessons:
-        notebook = jupytext.read(lesson.path)
-        where = f"import sys\n\nsys.path.append({str(LESSONS)!r})    # lesson.py is there"
-        notebook.cells.insert(0, new_code_cell(where))
-        jupytext.write(notebook, folder / f"{lesson.path.stem}.ipynb")
+        jupytext.write(jupytext.read(lesson.path),
+                       folder / "lessons" / f"{lesson.path.stem}.ipynb")
 
 
 def make_book(lessons, out):

@@ -36,12 +36,13 @@ def layer_error(forward, backward, inputs, rng, epsilon=1e-5):
 
     The upstream gradient dy is drawn at random. With dy = 1 the gradient of a softmax is zero,
     because its rows sum to 1 whatever x is. A wrong backward that returns zeros would pass.
+    The backward gets copies: one that sets dy or its inputs to zero would agree with zeros.
     forward: (*inputs) → (y, cache); backward: (dy, cache) → gradient of the inputs, as a tuple
     or alone; inputs: float64 arrays; rng: numpy Generator → float
     """
-    y, cache = forward(*inputs)
+    y, cache = forward(*(x.copy() for x in inputs))
     dy = np.asarray(rng.standard_normal(np.shape(y)))
-    analytic = backward(dy, cache)
+    analytic = backward(dy.copy(), cache)
     analytic = analytic if type(analytic) is tuple else (analytic,)
 
     def weighted():

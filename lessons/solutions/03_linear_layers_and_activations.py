@@ -6,6 +6,7 @@ weights.
 """
 
 from prove import run_lesson, solution
+import numpy as np
 
 run_lesson(__file__)
 
@@ -30,5 +31,15 @@ def tempting_two_gradients(ds, cache):
     return solution_bilinear_backward(ds, cache)[:2]          # dv is missing
 
 
-solution(1, solution_sigmoid_backward, lambda dy, y: dy * (1 - y * y))          # tanh's
-solution(2, solution_bilinear_backward, tempting_bilinear_backward, tempting_two_gradients)
+def tempting_wiped(ds, cache):
+    for x in cache:
+        x[...] = 0    # a check that shares these arrays would agree with zeros
+    return solution_bilinear_backward(ds, cache)
+
+
+# tanh's; four rows only; zeros, and a dy of zeros to go with them
+solution(1, solution_sigmoid_backward, lambda dy, y: dy * (1 - y * y),
+         lambda dy, y: np.vstack([dy[:4] * y[:4] * (1 - y[:4]), dy[4:]]),
+         lambda dy, y: np.multiply(dy, 0, out=dy))
+solution(2, solution_bilinear_backward, tempting_bilinear_backward, tempting_two_gradients,
+         tempting_wiped)

@@ -24,7 +24,7 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from convsim_mini.core.packed import Packed, bigram_buckets, words_and_bigrams
+from convsim_mini.core.packed import bigram_buckets, words_and_bigrams
 from convsim_mini.core.text import UNKNOWN, Vocabulary, learn_pieces, tokenize
 from convsim_mini.data.pairs import read_rows
 from convsim_mini.data.tables_and_logs import default_corpus
@@ -98,7 +98,7 @@ for name, turns, low, high in (("shuffled", shuffled, 0.85, 1.15),
 
 # %% [markdown]
 # Too small: the last fifth has 38% more new tokens than N₁/N promises, the other fifths 22 to 42%.
-# (The five seeds below hold out one fifth each.) What does an unknown word cost? Exercise 2 asks.
+# (The five seeds below hold out one fifth each.) What does an unknown word cost? The exercise asks.
 #
 # ## Pieces of words
 #
@@ -148,35 +148,7 @@ assert packed.ids[5] == UNKNOWN                               # an empty sentenc
 assert packed.sentence_numbers.tolist() == [0, 0, 0, 0, 1, 2, 3, 3, 3]
 
 # %% [markdown]
-# ### Exercise 1: read each sentence backwards
-#
-# Reverse the words of every sentence of a Packed. A loop over the sentences would be right, but slow
-# on a million of them; one line of indexing does them all at once. Place i of the array belongs to
-# sentence `packed.sentence_numbers[i]`, which runs from a place `first` to a place `last`. From which
-# place must its word come?
-
-# %%
-def reverse_each(packed):
-    """Packed with every sentence reversed."""
-    raise NotImplementedError
-
-
-def judge_reverse(reverse_each, rng):
-    sentences = [rng.integers(100, size=n).tolist() for n in (4, 1, 2, 3, *rng.integers(1, 9, 3))]
-    packed = Packed(np.concatenate(sentences).astype(np.int32),
-                    np.cumsum([0, *map(len, sentences)]))
-    found = reverse_each(packed)
-    assert found.offsets.tolist() == packed.offsets.tolist(), "sentences stay where they are"
-    assert found.ids.dtype.kind == "i", f"{found.ids.dtype} ids cannot index a table"
-    got = [found.ids[a:b].tolist() for a, b in zip(found.offsets, found.offsets[1:])]
-    assert got == [sentence[::-1] for sentence in sentences], (
-        f"{sentences} has become {got}; is each place counted within its own sentence?")
-
-
-check(1, reverse_each, judge_reverse)
-
-# %% [markdown]
-# ### Exercise 2: what unknown words cost
+# ### Exercise 1: what unknown words cost
 #
 # Build a vocabulary without pieces: it knows the `size` most frequent words of the training turns.
 # What share of the words of new turns does it miss? And what share of the turns loses at least one?
@@ -200,7 +172,7 @@ def judge_unknowns(cost_of_unknowns, rng):
             f"{right[1]:.3f} are right; do you count every word of `new`, and each turn once?")
 
 
-check(2, cost_of_unknowns, judge_unknowns)
+check(1, cost_of_unknowns, judge_unknowns)
 
 # %% [markdown]
 # ## Pairs: more of them than rows

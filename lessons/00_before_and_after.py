@@ -17,13 +17,11 @@
 import sys
 
 sys.path += [".", "lessons"]    # a notebook may have started in either folder
-from lesson import check, claim, expect, plt, seed, show
+from lesson import check, claim, expect, np, plt, seed, show
 from small_encoder import held_out_pairs, trained_encoder
 
 from collections import Counter
 from textwrap import shorten
-
-import numpy as np
 
 from convsim_mini.core.ranking import true_ranks
 from convsim_mini.evaluation.baselines import bag_cosine

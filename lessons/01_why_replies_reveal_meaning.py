@@ -19,11 +19,9 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
+from lesson import check, claim, expect, np, plt, seed, show
 
 from collections import Counter
-
-import numpy as np
 
 from convsim_mini.config import ModelConfig
 from convsim_mini.core.model import Model, embed, loss_and_gradients

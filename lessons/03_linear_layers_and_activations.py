@@ -17,11 +17,9 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
+from lesson import check, claim, expect, np, plt, seed, show
 
 import itertools
-
-import numpy as np
 
 from convsim_mini.core.gradcheck import layer_error, numeric_gradient, relative_error
 from convsim_mini.core.layers import linear_backward, linear_forward, tanh_backward, tanh_forward

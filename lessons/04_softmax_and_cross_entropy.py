@@ -18,9 +18,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
-
-import numpy as np
+from lesson import check, claim, expect, np, plt, seed, show
 
 from convsim_mini.core.gradcheck import layer_error, numeric_gradient, relative_error
 from convsim_mini.core.nli import cross_entropy_backward, cross_entropy_forward

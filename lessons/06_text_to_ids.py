@@ -17,12 +17,10 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
+from lesson import check, claim, expect, np, plt, seed, show
 
 from collections import Counter
 from itertools import islice, pairwise
-
-import numpy as np
 
 from convsim_mini.core.packed import bigram_buckets, words_and_bigrams
 from convsim_mini.core.text import UNKNOWN, Vocabulary, learn_pieces, tokenize

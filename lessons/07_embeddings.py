@@ -16,13 +16,10 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
+from lesson import check, claim, expect, np, plt, seed, show
 
 from collections import Counter
 from itertools import islice
-
-import numpy as np
-import scipy.sparse
 
 from convsim_mini import minimal
 from convsim_mini.core.embeddings import SparseRows, summed
@@ -37,18 +34,11 @@ rng = np.random.default_rng(seed(5))
 # ## A lookup is a matrix product
 #
 # The table E has R rows of d numbers. Word n of the text has the id ids_n, and its embedding is
-# y_n = E_{ids n}. Write a matrix O (N, R) with a single 1 in each row, at the place of the id. Then
-# y = O E: a linear layer whose input is O. Small numbers first, three words with the ids 2, 0, 2:
-
-# %%
-dy = np.array([[1, 2], [5, 0], [10, 20]])
-O = np.eye(4, dtype=int)[[2, 0, 2]]
-print("O =", O.tolist())
-print("row 2 is at places 0 and 2, so it collects", dy[0], "+", dy[2], "=", dy[0] + dy[2])
-print("Oᵀ dy =", (O.T @ dy).tolist())
-
-# %% [markdown]
-# You know this gradient from lesson 3, where the input was called x:
+# y_n = E_{ids n}. Take five words with the ids 2 0 2 5 2. Row 2 is at places 0, 2 and 4, so if its
+# first number rises by 1, the loss rises by dy at each of them: by 100 + 10 + 1.
+#
+# Write a matrix O (N, R) with a single 1 in each row, at the place of the id. Then y = O E: a linear
+# layer whose input is O. You know its gradient from lesson 3:
 #
 # **dE = Oᵀ dy**, that is, dE_r = Σ dy_n over all n whose id is r.
 #
@@ -58,14 +48,15 @@ print("Oᵀ dy =", (O.T @ dy).tolist())
 # ![Gather, scatter and add; and what the hasty line keeps](pictures/07_gather_scatter.svg)
 
 # %%
-R, d = 6, 3
+R, d = 6, 2
 table = rng.standard_normal((R, d))
 ids = np.array([2, 0, 2, 5, 2])    # row 2 three times, rows 1, 3 and 4 never
-dy = rng.standard_normal((len(ids), d))
+dy = np.array([[100, 200], [5, 0], [10, 20], [0, 3], [1, 2]])
 
 one_hot = np.eye(R)[ids]                                      # (N, R)
 assert np.array_equal(one_hot @ table, table[ids])            # (N, R) (R, d) → (N, d)
 dtable = one_hot.T @ dy                                       # (R, N) (N, d) → (R, d)
+print("O =\n", one_hot.astype(int), "\nOᵀ dy =", dtable.astype(int).tolist())
 loss = lambda: float((table[ids] * dy).sum())
 expect(relative_error(dtable, numeric_gradient(loss, table)), 0, 1e-8, "Oᵀ dy, against differences")
 
@@ -153,58 +144,26 @@ show(figure, "07_embeddings")
 # ## Three right ways
 #
 # 1. `np.add.at(dtable, ids, dy)`: one addition after the other, no buffer.
-# 2. Sort the ids, so that equal ones are neighbours, and add up each run (exercise 1).
-# 3. Oᵀ dy with O as a *sparse* matrix, which stores only its N ones.
+# 2. Sort the ids, so that equal ones are neighbours, take dy in the same order, and add up each run.
+# 3. Oᵀ dy with O as a *sparse* matrix, such as SciPy's, which stores only its N ones.
 #
 # The library's gradient is a list: "row 17 gets these values". It may name a row twice; the optimiser
 # adds equal rows up (`summed`), then updates them. So for a table of a million rows the gradient
 # needs no more room than the rows of the batch.
 
 # %%
-one_hot = scipy.sparse.csc_matrix((np.ones(N), ids, np.arange(N + 1)), shape=(R, N))
 named, added = summed([SparseRows(ids, dy, np.arange(N))])    # as the library: place n adds dy_n
-expect([relative_error(one_hot @ dy, right), relative_error(added, right[named])], 0, 1e-6,
-       "sparse Oᵀ dy, places added up, against add.at")
+expect(relative_error(added, right[named]), 0, 1e-6, "the library's list, added up, against add.at")
 
 # %% [markdown]
 # The list has a second use. Adam keeps a running mean of past gradients and moves by it. With a full
 # table as gradient it would keep moving a word long after the word was last seen (lesson 17 measures
 # how far). The library updates only the rows that are in the list.
 #
-# ### Exercise 1: sort and add
+# ### Exercise 1: which of five loses gradient?
 #
-# Sort the ids (`np.argsort`, kind="stable"), take dy in the same order, find where a new id begins,
-# and let `np.add.reduceat` add up each run.
-
-# %%
-def sorted_backward(dy, ids):
-    """Forward: y = table[ids]. → rows (U,) distinct and ascending, values (U, d)."""
-    raise NotImplementedError
-
-
-def judge_sorted(backward, rng):
-    for ids in (np.array([2, 0, 2, 5, 2]), np.array([4]), rng.integers(40, size=200)):
-        dy = rng.standard_normal((len(ids), 3))
-        rows, values = backward(dy.copy(), ids.copy())
-        assert np.array_equal(rows, np.unique(ids)), (
-            f"for ids {ids[:5]} … the rows have to be distinct and ascending")
-        assert len(values) == len(rows), (
-            f"{len(values)} sums for {len(rows)} rows; the first run begins at place 0")
-        wanted = np.zeros((ids.max() + 1, 3))
-        np.add.at(wanted, ids, dy)
-        error = relative_error(np.asarray(values), wanted[rows])
-        assert error < 1e-12, (
-            f"ids {ids[:5]} …: values off by {error:.2g}; is dy in the order of the sorted ids?")
-
-
-check(1, sorted_backward, judge_sorted)
-
-# %% [markdown]
-# ### Exercise 2: which of five loses gradient?
-#
-# Five colleagues have written this backward, and some of them lose gradient or send it to the wrong
-# row. Do not read their code: write the check that tells. Which ids, and which dy, give all of them
-# a chance to fail?
+# Five colleagues have written this backward, and some lose gradient or send it to the wrong row. Do
+# not read their code: write the check that tells. Which ids, and which dy, make every mistake show?
 
 # %%
 suspects = {
@@ -228,14 +187,14 @@ def judge_is_right(is_right, rng):
             "repeat, with others between, and is dy different at each place?")
 
 
-check(2, is_right, judge_is_right)
+check(1, is_right, judge_is_right)
 
 # %% [markdown]
 # ## Where this lives
 #
-# - `core/embeddings.py`: `SparseRows`; `summed`, exercise 1 in the library. `core/optim.py`:
+# - `core/embeddings.py`: `SparseRows`; `summed` sorts and adds. `core/optim.py`:
 #   `SGD.step`, `Adaptive`, `update_rows`.
-# - `minimal.py`: `bag_backward` sorts and adds, as exercise 1 does, for its bags.
+# - `minimal.py`: `bag_backward` sorts and adds, too, for its bags.
 # - [The paper](https://arxiv.org/abs/1804.07754), §2.3.1: embeddings of words and bigrams are learned
 #   with everything else, by SGD (§3.1). Row-wise Adagrad on the table is ours.
 # - To read further: the option `sparse` of

@@ -18,11 +18,9 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
+from lesson import check, claim, expect, np, plt, seed, show
 
 from collections import Counter
-
-import numpy as np
 
 from convsim_mini.core.dan import dan_backward, dan_forward
 from convsim_mini.core.embeddings import embedding_bag_backward, embedding_bag_forward
@@ -142,10 +140,9 @@ claim("the same under sum/√n", of_root, 0.9, 1.7)
 # collect, which the first sentence uses twice? And row 1, which both use?
 
 # %%
-counts, roots = np.array([[0, 1, 0, 2, 1], [0, 1, 0, 0, 0]]), np.array([2, 1])
+counts = np.array([[0, 1, 0, 2, 1], [0, 1, 0, 0, 0]])         # of rows 0 to 4
 print("row 3: 2 · 2/√4 =", 2 * 2 / 2, "  row 1: 2/√4 + 5/√1 =", 2 / 2 + 5 / 1)
-print("countsᵀ (dy/√n) =", counts.T @ (np.array([2, 5]) / roots))
-print("Σ y dy rises by", counts[:, 1] / roots @ [2, 5], "if row 1 rises by 1")
+print("countsᵀ (dy/√n) =", counts.T @ np.array([2 / 2, 5 / 1]))
 
 # %% [markdown]
 # If row r moves, y_b moves count_br/√n_b times as far, and row r may be in many sentences. (**Write
@@ -280,18 +277,15 @@ expect(max(relative_error(dense(grads[name], p), dense(library_grads[name], p))
 # least the gradient depend on the combiner?
 
 # %%
-def outputs(power, with_tanh):
-    """u if a bag is divided by n^power: unit(x W), or unit(tanh(x W₀) W₁)."""
-    x, _ = embedding_bag_forward(E, rows, batch.lengths)      # divided by √n
-    h = x * (batch.lengths ** (0.5 - power))[:, None] @ W0
-    return l2_normalize_forward(np.tanh(h) @ W1 if with_tanh else h)[0]
+def u_and_gradients(power, with_tanh):
+    """u = unit(x W₀) or unit(tanh(x W₀) W₁) of a bag divided by n^power; gradients of E and W₀."""
+    def u():
+        x, _ = embedding_bag_forward(E, rows, batch.lengths)  # divided by √n
+        h = x * (batch.lengths ** (0.5 - power))[:, None] @ W0
+        return l2_normalize_forward(np.tanh(h) @ W1 if with_tanh else h)[0]
 
-
-def u_and_gradients(*how):
-    """u, and the gradients of the table and of the first layer, by differences."""
-    u = outputs(*how)
-    loss = lambda: float((outputs(*how) * du[:, :u.shape[1]]).sum())
-    return u, numeric_gradient(loss, E), numeric_gradient(loss, W0)
+    loss = lambda: float((u() * du[:, :u().shape[1]]).sum())
+    return u(), numeric_gradient(loss, E), numeric_gradient(loss, W0)
 
 
 for name, with_tanh, worst, low, high in (("one linear layer", False, max, 0, 1e-8),

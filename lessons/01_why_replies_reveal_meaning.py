@@ -17,12 +17,10 @@
 
 # %%
 import sys
+from collections import Counter
 
 sys.path += [".", "lessons"]
 from lesson import check, claim, expect, np, plt, seed, show
-
-from collections import Counter
-
 from convsim_mini.config import ModelConfig
 from convsim_mini.core.model import Model, embed, loss_and_gradients
 from convsim_mini.core.optim import Adaptive
@@ -100,7 +98,7 @@ def overlap(p, q):
 # keep some of these additions for the test, so that it has sentences that training never saw.
 #
 # The machine plays a game. It gets one input and K replies, its own and those of K − 1 others, and
-# has to say which is its own. It never sees overlap, topics or similarity.
+# must say which is its own. It never sees overlap, topics or similarity.
 
 # %%
 before = ["", "hey", "so", "tell me", "by the way", "excuse me", "oh", "now", "well then"]
@@ -258,7 +256,7 @@ for x, y in (("how old are you", "what is your age"), ("how old are you", "how a
           f"{overlap(P[cores.index(x)], P[cores.index(y)]):.2f}")
 
 # %% [markdown]
-# The encoder learned this from replies alone, for sentences that it has not seen. (The loss starts
+# The encoder learned this from nothing but replies, even for sentences it never saw. (The loss starts
 # *above* ln 64: random scores cost more than equal ones. Lesson 5 says how much.)
 #
 # ## Two controls
@@ -298,7 +296,7 @@ def evasive_world(P):
 def judge_evasive(evasive_world, rng):
     for world in (P, reply_of, rng.dirichlet(np.ones(5), 4)):
         changed = np.asarray(evasive_world(world.copy()))
-        assert np.allclose(changed.sum(axis=1), 1), "the replies to a sentence have to sum to 1"
+        assert np.allclose(changed.sum(axis=1), 1), "the replies to a sentence must sum to 1"
         assert 0 <= changed.min() and changed.max() <= 1, "some probability is not within 0 to 1"
         ratio = mutual_information(changed) / mutual_information(world)
         assert abs(ratio - 0.5) < 1e-6, f"{ratio:.3f} of the information is left, expected 0.5"

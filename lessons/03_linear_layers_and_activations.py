@@ -3,7 +3,7 @@
 #
 # **Needs** the chain rule for one variable, matrix products, and `layer_error` (lesson 2).
 # **Gives** the backward of `linear` and of `tanh`, a way never to guess at a transpose again, and
-# why a matrix has to start at the right size.
+# why a matrix must start at the right size.
 # **Time** 50 minutes.
 #
 # A network computes in two directions. Forward, it goes from x to a loss L. Backward, each layer gets
@@ -15,12 +15,10 @@
 
 # %%
 import sys
+import itertools
 
 sys.path += [".", "lessons"]
 from lesson import check, claim, expect, np, plt, seed, show
-
-import itertools
-
 from convsim_mini.core.gradcheck import layer_error, numeric_gradient, relative_error
 from convsim_mini.core.layers import linear_backward, linear_forward, tanh_backward, tanh_forward
 
@@ -118,7 +116,7 @@ fitting = products_of_shape((4, 4), *square)
 wrong = [name for name, product in fitting.items()
          if relative_error(product, square[0].T @ square[2]) > 0.1]
 expect(len(fitting), 24, 24, "products that fit when all axes are equal")
-expect(len(wrong), 23, 23, "of which wrong")
+expect(len(wrong), 23, 23, "of these are wrong")
 
 # %% [markdown]
 # This is why the tests of this repository give each axis a length of its own. Of the 23 mistakes 18

@@ -19,7 +19,6 @@ import sys
 
 sys.path += [".", "lessons"]
 from lesson import check, claim, expect, np, plt, seed, show
-
 from convsim_mini.core.gradcheck import layer_error, numeric_gradient, relative_error
 from convsim_mini.core.nli import cross_entropy_backward, cross_entropy_forward
 
@@ -36,7 +35,7 @@ rng = np.random.default_rng(seed(7))
 # only sees *differences* between scores. Everything below follows from that.
 #
 # **Predict:** the softmax of (0, 1, 2) is about (0.09, 0.24, 0.67). What is that of (1000, 1001,
-# 1002), by the formula as it stands, in float64?
+# 1002), by exactly this formula, in float64?
 
 # %%
 with np.errstate(over="ignore", invalid="ignore"):    # NumPy would warn here; listen when it does

@@ -17,12 +17,10 @@
 
 # %%
 import sys
+from collections import Counter
 
 sys.path += [".", "lessons"]
 from lesson import check, claim, expect, np, plt, seed, show
-
-from collections import Counter
-
 from convsim_mini import minimal
 from convsim_mini.core.gradcheck import numeric_gradient, relative_error
 from convsim_mini.core.layers import l2_normalize_forward
@@ -235,7 +233,7 @@ claim("three equal replies of twelve: loss after 2,000 steps / (3 ln 3/12)", los
 expect(picture[2, [2, 6, 7]].sum(), -0.05, 0.05, "row 2: the pull on “yes” and two pushes, −⅔ + ⅔")
 
 # %% [markdown]
-# The loss stays at 3 ln 3/12 = 0.2747. From the curve alone you could not tell this from a model that
+# The loss stays at 3 ln 3/12 = 0.2747. From the curve you could not tell this from a model that
 # has stopped learning. The three large entries of row 2 act on one vector, and their sum is 0.
 #
 # ## A duplicate costs loss, not direction

@@ -15,13 +15,11 @@
 
 # %%
 import sys
-
-sys.path += [".", "lessons"]
-from lesson import check, claim, expect, np, plt, seed, show
-
 from collections import Counter
 from itertools import islice, pairwise
 
+sys.path += [".", "lessons"]
+from lesson import check, claim, expect, np, plt, seed, show
 from convsim_mini.core.packed import bigram_buckets, words_and_bigrams
 from convsim_mini.core.text import UNKNOWN, Vocabulary, learn_pieces, tokenize
 from convsim_mini.data.pairs import read_rows

@@ -14,13 +14,11 @@
 
 # %%
 import sys
-
-sys.path += [".", "lessons"]
-from lesson import check, claim, expect, np, plt, seed, show
-
 from collections import Counter
 from itertools import islice
 
+sys.path += [".", "lessons"]
+from lesson import check, claim, expect, np, plt, seed, show
 from convsim_mini import minimal
 from convsim_mini.core.embeddings import SparseRows, summed
 from convsim_mini.core.gradcheck import numeric_gradient, relative_error

@@ -16,12 +16,10 @@
 
 # %%
 import sys
+from collections import Counter
 
 sys.path += [".", "lessons"]
 from lesson import check, claim, expect, np, plt, seed, show
-
-from collections import Counter
-
 from convsim_mini.core.dan import dan_backward, dan_forward
 from convsim_mini.core.embeddings import embedding_bag_backward, embedding_bag_forward
 from convsim_mini.core.gradcheck import dense, layer_error, numeric_gradient, relative_error
@@ -130,7 +128,7 @@ claim("the same under sum/√n", of_root, 0.9, 1.7)
 # Under a sum, tanh passes only a fifth of a long sentence's gradient, and still its say in W is 3.6
 # times that of a single word: it shouts. Under a mean it whispers, at a third; tanh is then nearly a
 # straight line, so the layer hardly differs from a matrix. Divided by √n, all sentences have nearly
-# the same say. The green dots on the left rise a little, which the paper wants: the vectors ought
+# the same say. (At a word's row the order is the same: 0.32, 0.12 and 0.03.) The green dots on the left rise a little, which the paper wants: the vectors ought
 # "to be sensitive to length".
 #
 # ## The way back

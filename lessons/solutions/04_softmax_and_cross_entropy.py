@@ -3,7 +3,7 @@
 1: dp − mean(dp) gives zero for ones, and its rows sum to zero, but p is nowhere in it. p (dp −
 mean dp) has rows that do not sum to zero.
 2: Every y_k of a row holds −log Σ e^s, whose slope is p; so p meets the sum of dy. Without the
-sum it is right only for a dy that sums to 1. Ones are not blind here: Σ_j log p_j is no constant.
+sum it is right only for a dy that sums to 1. Ones see something here: Σ_j log p_j is not constant.
 """
 
 from prove import run_lesson, solution

@@ -327,9 +327,9 @@ check(1, evasive_world, judge_evasive)
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
 # | loss, last 50 batches, less that of the perfect player | 0.0659 ± 0.008 | 0.0584 to 0.0788 | below -0.05, above 0.2 |
-# | correlation with the truth, after training | 0.888 ± 0.01 | 0.877 to 0.91 | below 0.75, above 0.95 |
+# | correlation with the truth, after training | 0.888 ± 0.01 | 0.877 to 0.91 | below 0.75 |
 # | replies at random: correlation with the truth | -0.000624 ± 0.01 | -0.0164 to 0.0125 | above 0.2 |
-# | two wordings with the same replies: mean cosine | 0.946 ± 0.004 | 0.938 to 0.949 | below 0.85, above 1 |
+# | two wordings with the same replies: mean cosine | 0.946 ± 0.004 | 0.938 to 0.949 | below 0.85 |
 
 # %% [markdown]
 # ## What you know now

@@ -46,7 +46,7 @@ def layer_error(forward, backward, inputs, rng, epsilon=1e-5):
     def weighted():
         return float((forward(*inputs)[0] * dy).sum())
 
-    numeric = [numeric_gradient(weighted, x, epsilon) for x in inputs]    # before backward may write
+    numeric = [numeric_gradient(weighted, x, epsilon) for x in inputs]    # backward may write
     analytic = backward(dy, cache)
     analytic = analytic if type(analytic) is tuple else (analytic,)
     errors = [relative_error(dense(gradient, x), n)

@@ -65,8 +65,8 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "device.launch(1000)", "device.launch(1000); device.synchronize()"),
     ("06", "new tokens, met / promised, turns in order", '("in order", in_order,',
      '("in order", shuffled,'),
-    ("09", "with one: loss in the end", "own, other = runs[False], runs[True]",
-     "own, other = runs[False], runs[False]"),
+    ("09", "any W: loss in the end",    # the symmetric one
+     ".get(kind, R)", ".get(kind, (R + R.T) / 2)"),
     ("12", "the wrong backward's loss / the right one's",
      "train(right_backward=False)", "train(right_backward=True)"),
     ("15", "the gradient's sign, pre-norm: 48",    # at random

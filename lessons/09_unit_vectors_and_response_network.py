@@ -7,9 +7,9 @@
 # **Time** 75 minutes, in two parts; the second begins at "Part two".
 #
 # **The answer in thirty seconds.** Sentences are compared by angle, so every vector gets length 1.
-# On the way back only what *turns* a vector gets through. But then no vector is closer to a sentence
-# than its own, so the best reply to "How old are you?" would always be "How old are you?". Extra
-# layers that only the reply passes break that symmetry.
+# On the way back only what *turns* a vector gets through. But then no vector is closer to a
+# sentence than its own, so the best reply to "How old are you?" would always be "How old are you?".
+# Extra layers that only the reply passes break that symmetry.
 
 # %%
 import sys
@@ -42,10 +42,11 @@ n = np.linalg.norm(x)
 y = x / n
 along = (dy @ y) * y
 print("y:", y, "  the part of dy along y:", along.round(4))
-print("what is left of dy, across y:", (dy - along).round(4))
-print("dx, that over n:", ((dy - along) / n).round(4), "  dx · x:", ((dy - along) @ x / n).round(12))
+dx = (dy - along) / n
+print("what is left of dy, across y:", (dy - along).round(4), "  dx, that over n:", dx.round(4))
 nudged = x + [0.001, 0]
-print(f"x₁ nudged by 0.001: y₁ rises {(nudged / np.linalg.norm(nudged) - y)[0] / 0.001:.4f} times that")
+slope = (nudged / np.linalg.norm(nudged) - y)[0] / 0.001
+print(f"nudge x₁ by 0.001: y₁ rises {slope:.4f} times as much;   dx · x: {abs(dx @ x):.4f}")
 
 # %% [markdown]
 # **Now write the backward yourself, before you read on:** `yours/l2_normalize.py`, then
@@ -162,9 +163,9 @@ check(1, length_after, judge_length_after)
 #
 # loss ≥ **ln(1 + (K − 1) e^{−scale · K/(K − 1)})**
 #
-# (That is for replies that sit exactly on their inputs. It holds for all unit vectors: with the means
-# ū, v̄, the average gap is Σ (u_i − ū) · (v_i − v̄)/(K − 1), at most K/(K − 1) by Cauchy and Schwarz.
-# And the loss is convex in the gaps, so equal gaps are best.)
+# (That is for replies that sit exactly on their inputs. It holds for all unit vectors: with the
+# means ū, v̄, the average gap is Σ (u_i − ū) · (v_i − v̄)/(K − 1), at most K/(K − 1) by Cauchy and
+# Schwarz. And the loss is convex in the gaps, so equal gaps are best.)
 #
 # **Predict:** K = 1024, ln K = 6.93. How far down can the loss go with a scale of 1: to 0, 3, 6?
 
@@ -203,8 +204,8 @@ sentences, width, scale = 12, 16, 20.0
 reply = (np.arange(sentences) + 1) % sentences                # sentence i is answered by i + 1
 
 # %% [markdown]
-# In none of the twelve rows. The sentence itself is among the candidates (it answers the one before)
-# and scores 1, which nothing can beat.
+# In none of the twelve rows. The sentence itself is among the candidates (it answers the one
+# before) and scores 1, which nothing can beat.
 #
 # **How low can the loss get?** Around the circle the scores of i + 1 and of i − 1 add up to the
 # same, since s_ij = s_ji, and the sentence itself scores at least as much. At best the true reply
@@ -219,7 +220,8 @@ reply = (np.arange(sentences) + 1) % sentences                # sentence i is an
 r2, cosines = np.linspace(0, 1, 10_001)[:, None], np.cos(np.arange(12) * np.pi / 6)
 of_circles = np.log(np.exp(scale * r2 * (cosines - cosines[1])).sum(axis=1))
 circle, best = of_circles.min(), r2[of_circles.argmin(), 0]
-print(f"lowest: {circle:.4f}, at r² = {best:.3f}; neighbours' cosine {1 - best * (1 - cosines[1]):.4f}")
+neighbours = 1 - best * (1 - cosines[1])
+print(f"lowest: {circle:.4f}, at r² = {best:.3f}, neighbours' cosine {neighbours:.4f}")
 
 # %% [markdown]
 # ## Layers that only the reply passes
@@ -314,8 +316,8 @@ expect([right[0], 12 - right[2], 12 - right[3]], 0, 0,
        "rows right without layers; rows wrong with any W and with ours")
 
 # %% [markdown]
-# About half of the rows, six here: each tie falls one way or the other. So the ladder is 1.4457 → ln 2
-# → 0. Turning away from oneself buys the first step, a score that is not symmetric the second.
+# About half of the rows, six here: each tie falls one way or the other. So the ladder is 1.4457 →
+# ln 2 → 0. Turning away from oneself buys the first step, a score that is not symmetric the second.
 #
 # A second fault matters more to us. We want the *meaning* of sentences: cosines between u's. What
 # is the cosine of a sentence and its reply?
@@ -326,9 +328,9 @@ claim("no layers: cosine of sentence and reply; a circle has 0.9728", between["n
 claim("ours: cosine of sentence and reply; unrelated 0 ± 2/√16", between["ours"], high=0.5)
 
 # %% [markdown]
-# Without a response network a question and its answer have to become neighbours, or the loss does not
-# fall: "How old are you?" would *mean* "I am 20". With one, the extra layers turn the reply towards
-# its question, and the two u's are free. (v′ starts near v, so a little of it remains.)
+# Without a response network a question and its answer have to become neighbours, or the loss does
+# not fall: "How old are you?" would *mean* "I am 20". With one, the extra layers turn the reply
+# towards its question, and the two u's are free. (v′ starts near v, so a little of it remains.)
 #
 # These are twelve free vectors in one batch. In real chat an input is rarely a reply of the same
 # batch, and the network is worth less: P@1 is 32.6 with it and 31.4 without
@@ -342,8 +344,8 @@ claim("ours: cosine of sentence and reply; unrelated 0 ± 2/√16", between["our
 # - The paper (Yang et al. 2018), §2.2 with figure 3 and footnote 1 (extra layers on one side are
 #   enough), §3.1 (unit length). Ours: residual, unit length of v′ and the scale that this asks for.
 #
-# **To read further:** [Wang and Isola 2020](https://arxiv.org/abs/2005.10242) on what this loss does
-# to points of a sphere.
+# **To read further:** [Wang and Isola 2020](https://arxiv.org/abs/2005.10242), on what this loss
+# does to points of a sphere.
 
 # %% [markdown]
 # ## Claims

@@ -26,7 +26,7 @@ QUICK = {
     "22": {"direction(then) for step, then in training(s, 140 if s == 40 else 80)":
                "direction(started) for step in (80, 140)"}}
 OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
-    ("11", "with the path forgotten", '"dv = dy")', '"dv = dy + dy @ params[\'R\'].T")'),
+    ("11", "with the path forgotten", "dv = dy if forget else dy +", "dv = dy +"),
     ("00", "P@10 after less before",    # no training
      "corpus, untrained, trained, _ = trained_encoder()",
      "corpus, untrained, *_ = trained_encoder(); trained = untrained"),

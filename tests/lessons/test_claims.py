@@ -68,7 +68,7 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("09", "any W: loss in the end",    # the symmetric one
      ".get(kind, R)", ".get(kind, (R + R.T) / 2)"),
     ("12", "the wrong backward's loss / the right one's",
-     "train(right_backward=False)", "train(right_backward=True)"),
+     '"dk = ds q": ds,', '"dk = ds q": ds.swapaxes(1, 2),'),
     ("15", "the gradient's sign, pre-norm: 48",    # at random
      "for by_gradient in (False, True)", "for by_gradient in (False, False)"),
     ("14", "scores padded / needed for a batch of 256",    # all sentences are of one length

@@ -46,8 +46,8 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("13", "who won, without the signal",    # with one
      "with signal_as(no_signal):\n    without_losses",
      "with signal_as(random_signal):\n    without_losses"),
-    ("16", "the best of seven rates",    # of two
-     "adam_rates = 0.003, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05", "adam_rates = 0.003, 0.01"),
+    ("16", "20 directions turned at random",    # not turned
+     '("turned at random", turn20,', '("turned at random", np.eye(20),'),
     ("17", "words 101 to 1000: error of SGD",    # no sum of squares
      'squares if kind == "Adagrad" else None', "None"),
     ("18", "healthy: the gap in spreads", '"healthy": {}', '"healthy": {"shuffled": True}'),

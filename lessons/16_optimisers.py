@@ -76,7 +76,7 @@ derived = np.log(1000) / (2 * np.log(1001 / 999))
 descent_steps, _ = steps_to(1e-3, descent(best))
 expect(descent_steps, derived - 1, derived + 1, f"steps of SGD, best rate; derived {derived:.0f}")
 _, path = steps_to(1e-3, descent(2.002 / 1000), most=1000)
-expect(np.abs(path[1000, 1] / start[1]), 7, 8, "at 2.002/λ_max: how far out after 1000 steps, not 0")
+expect(np.abs(path[1000, 1] / start[1]), 7, 8, "at 2.002/λ_max: how far out after 1000 steps")
 
 # %% [markdown]
 # It is 1,727 steps. With the higher rate the steep direction grows instead, sevenfold in 1,000

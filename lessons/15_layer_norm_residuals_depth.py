@@ -410,8 +410,8 @@ claim("the gradient's sign: post-norm / pre-norm at 48 sublayers",
 #   `core/transformer.py`: `transformer_forward`, in pre-norm.
 # - The paper, §3.1: six layers, 512 wide, 2048 inside. It does not say which order it used.
 #
-# **To read further:** [Xiong et al. 2020](https://arxiv.org/abs/2002.04745) on pre-norm and post-norm;
-# [layer norm itself](https://arxiv.org/abs/1607.06450), Ba et al. 2016.
+# **To read further:** [Xiong et al. 2020](https://arxiv.org/abs/2002.04745), on pre- and post-norm;
+# [Ba et al. 2016](https://arxiv.org/abs/1607.06450), layer norm itself.
 
 # %% [markdown]
 # ## Claims

@@ -18,11 +18,8 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
-
-import numpy as np
+from lesson import check, claim, expect, np, plt, seed, show
 import scipy.sparse
-
 from convsim_mini.config import ModelConfig
 from convsim_mini.core.dan import dan_forward
 from convsim_mini.core.gradcheck import dense, numeric_gradient, relative_error
@@ -245,16 +242,14 @@ def layer_norm(x, weight, bias, epsilon):
 
 
 def judge_layer_norm(layer_norm, rng):
-    for d, size in ((7, 1.0), (int(rng.integers(2, 7)), 1e-3)):    # ε counts where x is small
-        arrays = size * rng.standard_normal((5, d)), rng.standard_normal(d), rng.standard_normal(d)
-        epsilon = EPSILON * size**2 * 100
+    for d, epsilon in ((7, EPSILON), (int(rng.integers(2, 7)), 0.1)):
+        arrays = rng.standard_normal((5, d)), rng.standard_normal(d), rng.standard_normal(d)
         nodes = [Node(x) for x in arrays]
         y, dy = layer_norm(*nodes, epsilon), rng.standard_normal((5, d))
-        # the library's ε is fixed: a stretched x, with ε stretched along, has the same y
-        stretch = np.sqrt(EPSILON / epsilon)
+        stretch = np.sqrt(EPSILON / epsilon)                  # the library's ε is fixed
         expected, cache = layer_norm_forward(stretch * arrays[0], *arrays[1:])
         assert np.abs(y.value - expected).max() < 1e-9, (
-            f"d = {d}, ε = {epsilon:.0e}: the values are not right; the variance is the mean of "
+            f"d = {d}, ε = {epsilon}: the values are not right; the variance is the mean of "
             "(x − mean)², and ε is added to it before the root")
         y.backward(dy)
         dx, *others = layer_norm_backward(dy, cache)
@@ -397,14 +392,13 @@ show(figure, "10_an_autograd_in_sixty_lines")
 # a `sparse` switch, its cross-entropy is one rule. But **somebody derived each of these by hand**.
 # An autograd chains rules; it does not discover them. That is why this course writes them.
 #
-# **To read further:** Karpathy's [micrograd](https://github.com/karpathy/micrograd), the same idea
-# for single numbers; PyTorch on [its own](https://pytorch.org/docs/stable/notes/autograd.html).
-#
 # ## Where this lives
 #
 # - Nowhere: convsim_mini has no autograd. `core/layers.py`, `core/losses.py` and
 #   `core/embeddings.py` hold the rules; `core/model.py` calls them in order.
 # - `loss_and_gradients` of `minimal.py` does by hand what `autograd_loss` and `backward` do here.
+# - To read further: Karpathy's [micrograd](https://github.com/karpathy/micrograd), the same idea
+#   for single numbers; PyTorch on [its own](https://pytorch.org/docs/stable/notes/autograd.html).
 
 # %% [markdown]
 # ## Claims

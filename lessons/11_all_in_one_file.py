@@ -20,14 +20,10 @@
 
 # %%
 import sys
-
-sys.path += [".", "lessons"]    # a notebook may have started in either folder
-from lesson import check, claim, expect, plt, seed, show
-
 from collections import Counter
 
-import numpy as np
-
+sys.path += [".", "lessons"]    # a notebook may have started in either folder
+from lesson import check, claim, expect, np, plt, seed, show
 from convsim_mini import minimal
 from convsim_mini.core.gradcheck import relative_error
 
@@ -226,9 +222,8 @@ check(1, scale_gradient, judge_scale_gradient)
 # - `minimal.py`: all of it. In the library `bag_forward` is `embedding_bag_forward`,
 #   `batch_softmax` is `batch_softmax_forward`, `encode` is `embed`, `update` is `Adaptive`.
 # - The paper (Yang et al. 2018), §2 and §3: the encoder, the response network, the loss.
-#
-# **To read further:** [CLIP](https://arxiv.org/abs/2103.00020), figure 3: the same loss in ten lines
-# of NumPy, for images and their captions, with a scale that is learned.
+# - To read further: [CLIP](https://arxiv.org/abs/2103.00020), figure 3: the same loss in ten lines
+#   of NumPy, for images and their captions, with a scale that is learned.
 
 # %% [markdown]
 # ## Claims

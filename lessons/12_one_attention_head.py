@@ -18,10 +18,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
-
-import numpy as np
-
+from lesson import check, claim, expect, np, plt, seed, show
 from convsim_mini.core.attention import attention_backward, attention_forward
 from convsim_mini.core.gradcheck import numeric_gradient, relative_error
 from convsim_mini.core.layers import linear_backward, linear_forward
@@ -48,15 +45,11 @@ rng = np.random.default_rng(seed(10))
 # %%
 def softmax(s):
     """Each row of s to shares that sum to 1."""
-    p = np.exp(s - s.max(axis=-1, keepdims=True))             # the largest is e⁰: nothing overflows
+    p = np.exp(s - np.max(s, axis=-1, keepdims=True))         # the largest is e⁰: nothing overflows
     return p / p.sum(axis=-1, keepdims=True)
 
 
-keys, values = np.eye(5), np.array([10.0, 20, 30, 40, 50])
-query = 5 * keys[3]    # scores 5 with word 3 and 0 with the others
-p = softmax(query @ keys.T)
-expect(p[3], 0.9737, 0.9738, "share of the word that was asked for: 1/(1 + 4 e⁻⁵)")
-expect(p @ values, 39.67, 39.68, "fetched: 40 in p₃ of it, 27.5 on average in the rest")
+expect(softmax([0, 0, 0, 5, 0])[3], 0.9737, 0.9738, "share of the best word: 1/(1 + 4 e⁻⁵)")
 
 # %% [markdown]
 # The word gets a share of 97%: the look-up is nearly a decision.
@@ -130,51 +123,33 @@ def backward_by_loops(dy, q, k, v, p):
 # %% [markdown]
 # ## The same as three products
 #
-# Now without loops, and each step checked. Take the three steps in reverse, with a random dy and
-# L = Σ y · dy.
+# Now without loops: the three steps in reverse. Two products of matrices have the gradients of
+# lesson 3, the softmax between them that of lesson 4, row by row:
 #
-# **y = p v** is a product of two matrices, as in lesson 3:
+# y = p v: **dv = pᵀ dy, dp = dy vᵀ**
 #
-# dv = pᵀ dy, dp = dy vᵀ
+# p = softmax(s): **ds_ij = p_ij (dp_ij − Σ_l p_il dp_il)**
 #
-# To check the gradient of an array in the middle, treat it as an input: change p, and look at L.
+# s = q kᵀ/√m: **dq = ds k/√m, dk = dsᵀ q/√m**
+#
+# The sum is the average of dp over the words, weighted by p. A word whose value helps more than the
+# average gains share, one that helps less loses it. And ds is square, so `ds @ q` has the right
+# shape as well: NumPy will not complain, a gradient check will. (To check the gradient of an array
+# in the middle, treat it as an input: change p, and look at L = Σ y · dy.)
 
 # %%
 dy = rng.standard_normal((n, m))
 dv = p.T @ dy                                                 # (n, n) (n, m) → (n, m)
 dp = dy @ v.T                                                 # (n, m) (m, n) → (n, n)
-loss_of_pv = lambda: float((p @ v * dy).sum())
-expect([relative_error(dv, numeric_gradient(loss_of_pv, v)),
-        relative_error(dp, numeric_gradient(loss_of_pv, p))], 0, 1e-8, "dv = pᵀ dy, dp = dy vᵀ")
-
-# %% [markdown]
-# **p = softmax(s).** Each row is a softmax, and lesson 4 has its backward:
-#
-# ds_ij = p_ij (**dp_ij − Σ_l p_il dp_il**)
-#
-# The sum is the average of dp over the words, weighted by p. A word whose value helps more than the
-# average gains share, one that helps less loses it. A row of ds adds up to 0.
-
-# %%
 ds = p * (dp - (p * dp).sum(axis=1, keepdims=True))           # (n, n)
-expect(relative_error(ds, numeric_gradient(lambda: float((softmax(s) @ v * dy).sum()), s)), 0, 1e-8,
-       "ds")
-
-# %% [markdown]
-# **s = q kᵀ/√m.** s_ij = Σ_e q_ie k_je/√m, so q_i meets all keys and k_j all queries:
-#
-# dq = ds k/√m, dk = dsᵀ q/√m
-#
-# ds is square, so `ds @ q` has the right shape as well: NumPy will not complain, a gradient check
-# will.
-
-# %%
 dq = ds @ k / np.sqrt(m)                                      # (n, n) (n, m) → (n, m)
 dk = ds.T @ q / np.sqrt(m)
+loss_of_p = lambda: float((p @ v * dy).sum())
+loss_of_s = lambda: float((softmax(s) @ v * dy).sum())
 loss_of_qk = lambda: float((softmax(q @ k.T / np.sqrt(m)) @ v * dy).sum())
-expect([relative_error(dq, numeric_gradient(loss_of_qk, q)),
-        relative_error(dk, numeric_gradient(loss_of_qk, k))], 0, 1e-8,
-       "dq = ds k/√m, dk = dsᵀ q/√m")
+expect([relative_error(found, numeric_gradient(loss, array)) for loss, found, array in (
+    (loss_of_p, dv, v), (loss_of_p, dp, p), (loss_of_s, ds, s), (loss_of_qk, dq, q),
+    (loss_of_qk, dk, k))], 0, 1e-8, "dv, dp, ds, dq, dk against differences")
 expect(relative_error(ds @ q / np.sqrt(m), dk), 0.1, 1, "dk without the transpose")
 
 # %% [markdown]
@@ -289,7 +264,6 @@ expect(before[:COLOURS].max(), 1 / 8, 0.45, "the largest share before; equal one
 claim("share of the right holder after training", share, 0.9)
 wrong, none = (runs[kind][0][-20:].mean() for kind in ("dk = ds q", "dk = 0"))
 claim("the wrong backward's loss / the right one's", wrong / losses[-20:].mean(), 100)
-claim("the wrong backward's share of the right holder", runs["dk = ds q"][2], high=0.5)
 claim("dk = ds q: its loss / the loss with dk = 0", wrong / none, low=0.9)
 
 # %% [markdown]
@@ -394,10 +368,8 @@ check(1, attention_pool_backward, judge_attention_pool)
 # - `core/attention.py`: `attention_forward`, `attention_backward`, for many heads and sentences at
 #   once. `self_attention_forward` puts the linear layers around them.
 # - The paper, §2.3.2, takes the encoder of Vaswani et al. (2017), who introduced the √m.
-#
-# **To read further:** [The Annotated Transformer](https://nlp.seas.harvard.edu/annotated-transformer/)
-# has this layer in PyTorch; Vaswani et al. wrote it for
-# [tensor2tensor](https://github.com/tensorflow/tensor2tensor).
+# - To read further: [this layer in PyTorch](https://nlp.seas.harvard.edu/annotated-transformer/),
+#   from The Annotated Transformer.
 
 # %% [markdown]
 # ## Claims
@@ -408,7 +380,6 @@ check(1, attention_pool_backward, judge_attention_pool)
 # | --- | --- | --- | --- |
 # | share of the right holder after training | 0.976 ± 0.0008 | 0.975 to 0.977 | below 0.9 |
 # | the wrong backward's loss / the right one's | 4,012 ± 9e+02 | 2,916 to 5,174 | below 100 |
-# | the wrong backward's share of the right holder | 0.247 ± 0.04 | 0.18 to 0.3 | above 0.5 |
 # | dk = ds q: its loss / the loss with dk = 0 | 1.11 ± 0.2 | 0.938 to 1.41 | below 0.9 |
 # | without √m, m = 1024: share of the words that hesitate | 0.194 ± 0.007 | 0.187 to 0.203 | below 0.1, above 0.25 |
 # | without √m: median of g, m = 1024 / 64 | 0.000108 ± 3e-05 | 7.08e-05 to 0.000154 | above 0.01 |

@@ -7,24 +7,19 @@
 #
 # **The answer in thirty seconds.** Attention sees a set of words, not a row of them. So we add to
 # each word a vector that says where it is: the hands of a clock with many speeds, as sines and
-# cosines. Any vectors would do to tell positions apart. What sines add is that one matrix can say
-# "three words back", wherever you are.
+# cosines. Then one matrix can say "three words back", wherever you are.
 #
 # A sum of words cannot tell "dog bites man" from "man bites dog". Attention relates words to each
 # other, so you might expect it to manage. It does not.
 
 # %%
-import sys
-
-sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
-
 import math
+import sys
 from contextlib import contextmanager
 
-import numpy as np
+sys.path += [".", "lessons"]
+from lesson import check, claim, expect, np, plt, seed, show
 from scipy.special import sici
-
 from convsim_mini.config import ModelConfig
 from convsim_mini.core import transformer
 from convsim_mini.core.attention import attention_forward, timing_signal
@@ -327,9 +322,8 @@ claim("… with random vectors: loss at the end", random_losses[-1], high=0.02)
 # - The paper, §2.3.2: a "timing signal" of sines and cosines, as in
 #   [tensor2tensor](https://github.com/tensorflow/tensor2tensor): all sines, then all cosines.
 #   Vaswani et al. (2017) print them in turns.
-#
-# **To read further:** [RoFormer](https://arxiv.org/abs/2104.09864), which turns queries and keys by
-# these angles instead of adding them, as most large models do today.
+# - To read further: [RoFormer](https://arxiv.org/abs/2104.09864), which turns queries and keys by
+#   these angles instead of adding them, as most large models do today.
 
 # %% [markdown]
 # ## Claims

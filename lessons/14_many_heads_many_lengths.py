@@ -7,20 +7,16 @@
 #
 # **The answer in thirty seconds.** A head is a slice of the columns, so several heads cost a
 # reshape and nothing else. Sentences differ in length, and most programs pad every sentence to the
-# longest and mask the padding. That costs 35 times as many scores as the sentences need, and if you
+# longest and mask the padding. That costs many times the scores that the sentences need, and if you
 # forget the mask, no error tells you. Sort by length instead: sentences of one length are an array
 # already.
 
 # %%
 import sys
-
-sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
-
 from itertools import islice
 
-import numpy as np
-
+sys.path += [".", "lessons"]
+from lesson import check, claim, expect, np, plt, seed, show
 from convsim_mini.core.attention import attention_backward, attention_forward, groups
 from convsim_mini.core.gradcheck import layer_error, relative_error
 from convsim_mini.core.packed import Packed
@@ -268,12 +264,8 @@ expect(layer_error(lambda x: mean_pool_forward(x, packed), mean_pool_backward, [
 # it may scale its output, or differ in the last digit.
 
 # %%
-def right_attention(qkv, offsets, heads):
-    return attention_forward(qkv, offsets, heads)[0]
-
-
 def scaled(qkv, offsets, heads):
-    """Another attention, with rounding of its own; it does not leak."""
+    """Right: larger than the library's, with rounding of its own, but it does not leak."""
     y = attention_forward(qkv, offsets, heads)[0]
     return 1.5 * y * (1 + 1e-12 * np.random.default_rng().standard_normal(y.shape))
 
@@ -302,10 +294,10 @@ def judge_leaks(leaks, rng):
     for attention in (one_long_sentence, no_mask, one_word_too_many):
         seen = leaks(lambda *given: attention(*given))    # by what it does, not by its name
         assert seen, f"{attention.__name__} leaks, and your test does not see it"
-    for attention in (right_attention, padded_forward, scaled):
+    for attention in (padded_forward, scaled):
         assert not leaks(lambda *given: attention(*given)), (
-            f"your test accuses {attention.__name__}, which does not leak; is it the last digit, or "
-            "do you compare with the library instead of with the sentence on its own?")
+            f"your test accuses {attention.__name__}, which does not leak; is it the last digit, "
+            "or do you compare with the library instead of with the sentence on its own?")
 
 
 check(1, leaks, judge_leaks)
@@ -317,9 +309,8 @@ check(1, leaks, judge_leaks)
 # - `core/transformer.py`: `sort_by_length`; `transformer_forward` ends with u.take(places),
 #   `transformer_backward` starts with du.take(order).
 # - The paper, §3.1: 8 heads, 512 wide. Packing without padding is ours; the numbers are the same.
-#
-# **To read further:** [FlashAttention](https://arxiv.org/abs/2205.14135), whose function for packed
-# sentences takes the same offsets, as `cu_seqlens`.
+# - To read further: [FlashAttention](https://arxiv.org/abs/2205.14135), whose function for packed
+#   sentences takes the same offsets, as `cu_seqlens`.
 
 # %% [markdown]
 # ## Claims

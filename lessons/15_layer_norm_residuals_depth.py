@@ -15,15 +15,11 @@
 # a normalisation keep the gradient alive. Their *order* decides what happens in a deep stack.
 
 # %%
+import math
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
-
-import math
-
-import numpy as np
-
+from lesson import check, claim, expect, np, plt, seed, show
 from convsim_mini.core.gradcheck import layer_error, numeric_gradient, relative_error
 from convsim_mini.core.layers import linear_backward, linear_forward
 from convsim_mini.core.transformer_layers import (
@@ -67,8 +63,7 @@ few, few_dy = np.array([1.0, 1, 5, 5]), np.array([4.0, 0, 0, 0])
 hat = (few - few.mean()) / few.std()
 few_dx = (few_dy - few_dy.mean() - hat * (few_dy * hat).mean()) / few.std()
 print("x̂:", hat, "  mean of dy:", few_dy.mean(), "  mean of dy x̂:", (few_dy * hat).mean())
-print("dx = (dy − 1 + x̂)/2:", few_dx)
-print("its sum:", few_dx.sum(), "  its product with x̂:", few_dx @ hat)
+print("dx = (dy − 1 + x̂)/2:", few_dx, "  its sum:", few_dx.sum(), "  dx · x̂:", few_dx @ hat)
 nudged = few + [0.001, 0, 0, 0]
 moved_y = (nudged - nudged.mean()) / nudged.std() - hat
 print(f"nudge the first x by 0.001: dy · y rises {few_dy @ moved_y / 0.001:.3f} times as much")
@@ -409,9 +404,8 @@ claim("the gradient's sign: post-norm / pre-norm at 48 sublayers",
 # - `core/transformer_layers.py`: `layer_norm_forward`, `layer_norm_backward`, `add_norm_forward`.
 #   `core/transformer.py`: `transformer_forward`, in pre-norm.
 # - The paper, §3.1: six layers, 512 wide, 2048 inside. It does not say which order it used.
-#
-# **To read further:** [Xiong et al. 2020](https://arxiv.org/abs/2002.04745), on pre- and post-norm;
-# [Ba et al. 2016](https://arxiv.org/abs/1607.06450), layer norm itself.
+# - To read further: [layer norm itself](https://arxiv.org/abs/1607.06450); [pre-norm against
+#   post-norm](https://arxiv.org/abs/2002.04745), with what warm-up has to do with it.
 
 # %% [markdown]
 # ## Claims

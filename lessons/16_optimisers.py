@@ -15,10 +15,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
-
-import numpy as np
-
+from lesson import check, claim, expect, np, plt, seed, show
 from convsim_mini.core.optim import adam
 
 # %% [markdown]
@@ -272,9 +269,8 @@ show(figure, "16_optimisers")
 # - `core/optim.py`: `SGD`, `sgd`, `adam`. `config.py`: `OptimConfig`.
 # - `minimal.py`: `update` is Adam for matrices, and for rows the Adagrad of lesson 17.
 # - The paper trains by SGD with a rate of 0.01 for 40 million steps (§3.1). Adam is ours.
-#
-# **To read further:** [Why momentum really works](https://distill.pub/2017/momentum/), with figures
-# to play with; Kingma and Ba (2015), section 2.
+# - To read further: [Why momentum really works](https://distill.pub/2017/momentum/), with figures
+#   to play with; Kingma and Ba (2015), section 2.
 
 # %% [markdown]
 # ## Claims

@@ -15,10 +15,7 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
-
-import numpy as np
-
+from lesson import check, claim, expect, np, plt, seed, show
 from convsim_mini.config import OptimConfig
 from convsim_mini.core.embeddings import SparseRows
 from convsim_mini.core.gradcheck import dense
@@ -198,10 +195,9 @@ expect(moves.sum(axis=0).std() / (warming[:, None] * moves).sum(axis=0).std(), 6
 # ## Where this lives
 #
 # - `core/optim.py`: `Adaptive`, `update_rows`. `core/schedule.py`: `rates`. All of this is ours.
-#
-# **To read further:** Duchi et al. (2011), section 1, on rare features; PyTorch's
-# [SparseAdam](https://pytorch.org/docs/stable/generated/torch.optim.SparseAdam.html), another way
-# out.
+# - To read further: Duchi et al. (2011), section 1, on rare features; PyTorch's
+#   [SparseAdam](https://pytorch.org/docs/stable/generated/torch.optim.SparseAdam.html), another way
+#   out.
 
 # %% [markdown]
 # ## Claims

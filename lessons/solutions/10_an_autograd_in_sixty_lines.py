@@ -64,21 +64,17 @@ def one_largest(scores):
                 (scores, lambda dy: dy * (p - np.eye(K)) / K))
 
 
-def silent_where_hard(scores):
-    """Zeros for scores far apart."""
-    node = solution_fused_loss(scores)
-    (_, rule), = node.parents
-    return Node(node.value, (scores, lambda dy: rule(dy) * (np.abs(scores.value).max() < 50)))
-
-
-def for_five(scores):
-    """It divides by 5, whatever K is."""
-    node = solution_fused_loss(scores)
-    (_, rule), = node.parents
-    return Node(node.value, (scores, lambda dy: rule(dy) * len(scores.value) / 5))
+def with_rule(change):
+    """The right loss; change(gradient, scores) spoils the gradient."""
+    def fused_loss(scores):
+        node = solution_fused_loss(scores)
+        (_, rule), = node.parents
+        return Node(node.value, (scores, lambda dy: change(rule(dy), scores.value)))
+    return fused_loss
 
 
 solution(1, solution_layer_norm, tempting_layer_norm, for_seven,
          lambda x, weight, bias, _: solution_layer_norm(x, weight, bias, 1e-6))   # ε is ignored
 solution(2, solution_fused_loss, naive_loss, deaf_fused_loss, late_log, one_largest,
-         silent_where_hard, for_five)
+         with_rule(lambda gradient, scores: gradient * (np.abs(scores).max() < 50)),    # zeros
+         with_rule(lambda gradient, scores: gradient * len(scores) / 5))    # whatever K is

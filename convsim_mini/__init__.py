@@ -14,9 +14,9 @@ convsim_mini` lists them all. config.py holds every setting. DESIGN.md says how 
 what to open for a change, PROMISES.md what holds when something goes wrong.
 """
 
-import json
 import os
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -33,33 +33,29 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
         run: str | Path | None = None, **settings: Any) -> "SentenceEncoder":
     """Train on your own pairs; → the SentenceEncoder of the step that is best on dev.
 
-    pairs: (message, reply) tuples, a DataFrame, or files. run: a new folder; None: a temporary one,
-    as long as the encoder lives. settings: those of `python -m convsim_mini.train`, as steps=300,
-    init="runs/chat", columns=["question", "answer"], encoding="cp1252". `encoder.log` lists what
-    was logged. NumPy's own products have one thread from then on. Raises UserError.
+    pairs: (message, reply) tuples, a table (a DataFrame, dicts …), or files. run: a new folder;
+    None: a temporary one, as long as the encoder lives. settings: those of `python -m
+    convsim_mini.train`, as steps=300, init="runs/chat", columns=["question", "answer"],
+    encoding="cp1252". `encoder.log` lists what was logged. NumPy's own products have one thread
+    from then on. Raises UserError.
     """
     import msgspec
 
-    from .common.cli import UserError
-    from .common.files import write_text
-    from .data.pairs import files_or_rows
+    from .data.pairs import files_or_table, write_pairs
     from .evaluation.of_training import summary
     from .train import train
     from .training.options import config_of
-    from .training.run import LOG, read_log
+    from .training.run import LOG, PAIRS, folder_with_pairs, read_log
 
     own: Any = None if run else TemporaryDirectory(prefix="convsim_mini-")
     folder = Path(run or own.name + "/run")
-    files, rows = files_or_rows(pairs)
-    file = Path(f"{folder}.pairs.jsonl")                      # of pairs that are in none
-    given = {**settings, "run": folder, "pairs": files or [file]}
+    files, table = files_or_table(pairs)
+    given = {**settings, "run": folder, "pairs": files or [folder / PAIRS]}
     config = config_of(msgspec.to_builtins(given, enc_hook=str))    # paths and NumPy's numbers, too
-    if rows:
-        if folder.exists():
-            raise UserError(f"{folder}: exists already; choose another folder with run=")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        write_text(file, "".join(f"{json.dumps(row, default=str)}\n" for row in rows))
-    print(summary(*train(config)))
+    with nullcontext() if table is None else folder_with_pairs(
+            folder, lambda file: write_pairs(table, file, config.columns)):
+        done = train(config)
+    print(summary(*done))
     encoder = load(folder)
     encoder.log, encoder.folder = read_log(folder / LOG), own or folder
     return encoder

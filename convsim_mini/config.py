@@ -240,3 +240,4 @@ PRESETS = {
     },
 }
 GROUPS = {"": Config, "text.": TextConfig, "model.": ModelConfig, "optim.": OptimConfig}
+SYNONYMS = {"lr": "rate", "learning_rate": "rate"}    # what others call a setting → its name here

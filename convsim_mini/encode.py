@@ -19,10 +19,12 @@ from .common.files import write_rows
 from .common.tables import table
 from .data.tables_and_logs import Reading
 from .inference.index import add_to_index, build_index, index_of, open_index
-from .inference.rows import LINE, rows_of_file, rows_of_texts, text_of
+from .data.texts import text_of
+from .inference.rows import LINE, rows_of_file, rows_of_texts
 from .inference.sentence_encoder import load, tell_cut, tell_unknown
 
 MOST_COMPARED = 30
+MOST_SHOWN = 300    # characters of a cell; --json has all
 
 
 def comparison(encoder, sentences):
@@ -53,7 +55,10 @@ def parse_options(argv):
                       "otherwise: print the rows in DIR nearest to each sentence")
     what.add_argument("--out", type=Path, metavar="FILE",
                       help="write the vectors here, as .npy: float32 (sentences, dimension)")
-    parser.add_argument("--add", action="store_true", help="add the rows of --file to --index")
+    parser.add_argument("--add", action="store_true", help="add the rows of --file to --index, "
+                        "but for those that it holds")
+    parser.add_argument("--key", metavar="COLUMN", help="with --add: rows with the same value in "
+                        "this column, such as a number, are replaced")
     parser.add_argument("--column", metavar="NAME", dest="columns", nargs=1, default=(),
                         help="the column of a table to embed, if its name does not tell; a run "
                         "that was trained with --columns knows its own")
@@ -69,6 +74,8 @@ def parse_options(argv):
                         "and 0.3 for replies")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
+    if options.key and not options.add:
+        raise UserError("--key: expected --add beside it")
     if options.add and not (options.index and options.file):
         raise UserError("--add: expected --file FILE and --index DIR beside it")
     if options.texts and options.file:
@@ -93,7 +100,8 @@ def print_hits(query, hits, column):
     for hit in hits:
         place = f"line {hit.number:,}: " if hit.row.keys() == {LINE} else ""
         parts = f"{hit.meaning:.3f} meaning + {hit.score - hit.meaning:.3f} words"
-        print(f"  {hit.score:.3f} = {parts}  {place}{one_line(hit.row[column])}")
+        more = f"  (and {hit.copies - 1:,} more with this text)" * (hit.copies > 1)
+        print(f"  {hit.score:.3f} = {parts}  {place}{one_line(hit.row[column])}{more}")
         for name, value in hit.row.items():
             if name != column and value not in (None, ""):
                 print(f"         {name}: {one_line(value)}")
@@ -101,8 +109,9 @@ def print_hits(query, hits, column):
 
 
 def one_line(value):
-    """A cell of a table, which may hold line breaks."""
-    return " ".join(str(value).split())
+    """A cell of a table, which may hold line breaks, as much as people read of it."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]} …"
 
 
 def few(rows):
@@ -111,53 +120,63 @@ def few(rows):
     if len(found) > MOST_COMPARED:
         raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search for "
                         "at once; give fewer, or write their vectors with --out FILE.npy")
-    return [text_of(row, rows.columns[rows.side]) for row in found]
+    return [text_of(row.get(rows.columns[rows.side])) for row in found]
 
 
 def write_vectors(encoder, rows, path):
     """Write the vectors of Rows, a chunk at a time, as an .npy file; → a report."""
     chunks = progress(rows.chunks, "encoding", unit=" blocks", delay=1)
-    vectors = (encoder.encode([text_of(row, rows.columns[rows.side]) for row in chunk],
+    vectors = (encoder.encode([text_of(row.get(rows.columns[rows.side])) for row in chunk],
                               as_responses=rows.side == 1) for chunk in chunks)
     number = write_rows(path, vectors, encoder.dimension)
     return f"{number:,} vectors of {encoder.dimension} numbers, float32, unit length"
 
 
+def given_rows(options, reading):
+    """The Rows to embed: of the arguments, of --file, or of standard input."""
+    if options.texts:
+        return rows_of_texts(options.texts)
+    if options.file:
+        return rows_of_file(options.file, reading, options.side)
+    return rows_of_file(None, reading._replace(columns=()))
+
+
+def search(encoder, sentences, options, reading):
+    """Print the rows of --index, or of --search, that are nearest to each sentence."""
+    index = open_index(options.index, encoder) if options.index else index_of(
+        encoder, rows_of_file(options.search, reading, options.side))
+    for query, hits in zip(sentences, index.search(sentences, options.top, options.words)):
+        if options.json:
+            print(*(json.dumps({"query": query, **hit._asdict()}, default=str) for hit in hits),
+                  sep="\n")
+        else:
+            print_hits(query, hits, index.column)
+
+
 @errors_in_one_line()
 def main(argv=None):
-    """The command: a table of cosines, nearest rows, an index of rows, or a file of vectors."""
+    """The command: write vectors or an index of all rows; or search for few, or compare them."""
     options = parse_options(argv)
     claim_process()
     encoder = load(options.run, options.device, options.tuned)
     reading = Reading(options.columns, options.encoding, encoder.columns, one=True)
-    if options.texts:
-        rows = rows_of_texts(options.texts)
-    elif options.file:
-        rows = rows_of_file(options.file, reading, options.side)
-    else:
-        rows = rows_of_file(None, reading._replace(columns=()))
+    rows = given_rows(options, reading)
     if options.out:
         print(f"{options.out}: {write_vectors(encoder, rows, options.out)}")
-    elif options.add:
-        print(f"{options.index}: {add_to_index(encoder, rows, options.index)}")
-    elif options.index and options.file:
+        return
+    if options.add:
+        print(f"{options.index}: {add_to_index(encoder, rows, options.index, options.key)}")
+        return
+    if options.index and options.file:
         print(f"{options.index}: {build_index(encoder, rows, options.index)}")
+        return
+    sentences = few(rows)
+    if options.index or options.search:
+        search(encoder, sentences, options, reading)
     else:
-        sentences = few(rows)
-        if options.index or options.search:
-            index = (open_index(options.index, encoder) if options.index else index_of(
-                encoder, rows_of_file(options.search, reading, options.side)))
-            found = index.search(sentences, options.top, options.words)
-            for query, hits in zip(sentences, found):
-                if options.json:
-                    for hit in hits:
-                        print(json.dumps({"query": query, **hit._asdict()}, default=str))
-                else:
-                    print_hits(query, hits, index.column)
-        else:
-            print(comparison(encoder, sentences))
-        tell_cut(encoder.model.config, encoder.vocabulary.encode(sentences).lengths)
-        tell_unknown(sentences, encoder.vocabulary)
+        print(comparison(encoder, sentences))
+    tell_cut(encoder.model.config, encoder.vocabulary.encode(sentences).lengths)
+    tell_unknown(sentences, encoder.vocabulary)
 
 
 if __name__ == "__main__":

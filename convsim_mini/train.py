@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .common.arrays_file import in_16_bits
 from .common.cli import UserError, errors_in_one_line, python_m
 from .common.files import write_text
 from .data.prepare import corpus_report, open_corpus
@@ -22,6 +23,7 @@ from .fast.devices import device_module
 from .fast.loops import numba_module
 from .fast.threads import claim_process
 from .inference.sentence_encoder import tell_cut
+from .training.chunks import LESS_MEMORY
 from .training.distributed import launched
 from .training.initial import initial_model
 from .training.loop import run_steps
@@ -52,8 +54,8 @@ def train(config, workers=ALONE):
         return *run_to_the_end(run, corpus, tasks, workers), before
 
 
-def resume(folder, workers=ALONE):
-    """Continue a run from its last checkpoint; → as `train`.
+def resume(folder, workers=ALONE, device=None):
+    """Continue a run from its last checkpoint, on another device if it is named; → as `train`.
 
     On the CPU and with as many workers as before, the final weights have the bits of a run that was
     never stopped. A finished run is left as it is. Raises UserError where its files, its pairs or
@@ -63,6 +65,8 @@ def resume(folder, workers=ALONE):
     with lock_of(folder) if workers.rank == 0 else nullcontext():
         with workers.in_turn():
             saved = describe(newest(folder))
+            saved = saved._replace(config=dataclasses.replace(
+                saved.config, device=device or saved.config.device))
             _, corpus, tasks = prepare(saved.config, saved.vocabulary, workers)
         check_corpus(saved, corpus)
         if saved.nli != tasks.nli_checksum:
@@ -71,8 +75,8 @@ def resume(folder, workers=ALONE):
         if workers.broadcast(finished(folder)):
             return folder, corpus
         if workers.rank == 0:
-            run = load_run(saved.path) if saved.step else saved._replace(
-                model=starting_model(saved.config, corpus))
+            run = (load_run(saved.path)._replace(config=saved.config) if saved.step else
+                   saved._replace(model=starting_model(saved.config, corpus)))
         return run_to_the_end(run, corpus, tasks, workers)
 
 
@@ -136,13 +140,13 @@ def finish(run, corpus):
         run = run._replace(model=starting_model(run.config, corpus), step=0)
     model = run.model
     if run.config.half:
-        params = {name: p.astype(np.float16) for name, p in model.params.items()}
+        params = {name: in_16_bits(p) for name, p in model.params.items()}
         model = model._replace(params=params)
     save_run(run._replace(model=model, state={}))
     (run.folder / TRAINING).unlink()
 
 
-@errors_in_one_line()
+@errors_in_one_line(LESS_MEMORY)
 def main(argv=None):
     """The command: train or resume, then show the result. Of several workers the first shows it."""
     workers = launched()    # with one process its methods do nothing: skip them
@@ -151,7 +155,8 @@ def main(argv=None):
             given = parse(sys.argv[1:] if argv is None else argv)
             folder = given.get("resume")
             config = None if folder else config_of(given)
-        done = resume(Path(folder), workers) if folder else train(config, workers)
+        done = (resume(Path(folder), workers, given.get("device")) if folder
+                else train(config, workers))
         if workers.rank == 0:
             print(summary(*done))
 

@@ -21,7 +21,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from convsim_mini.common.files import workplace, zstd
+from convsim_mini.common.files import workplace
+from convsim_mini.common.lines import zstd
 from data_scripts.comments import clean, read_comment
 from data_scripts.dump_files import DumpLines
 

@@ -18,7 +18,8 @@ from pathlib import Path
 import regex
 
 from convsim_mini.common.cli import Parser, UserError, errors_in_one_line, user_errors
-from convsim_mini.common.files import UNREADABLE, read_lines, write_text
+from convsim_mini.common.files import UNREADABLE, write_text
+from convsim_mini.common.lines import read_lines
 
 READ_IN_FOLDERS = {".txt", ".log", ".weechatlog", ".json"}
 # what turns text's direction, but U+200E, by which iPhones mark their own words; colours of IRC

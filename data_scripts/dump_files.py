@@ -4,7 +4,7 @@ import bz2
 import lzma
 from pathlib import Path
 
-from convsim_mini.common.files import DAMAGE, MOST, SUFFIXES
+from convsim_mini.common.lines import DAMAGE, MOST, SUFFIXES
 
 FIRST_BYTES = {
     b"\x1f\x8b": SUFFIXES[".gz"],

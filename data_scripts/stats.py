@@ -15,7 +15,8 @@ from convsim_mini.common.cli import Parser, UserError, errors_in_one_line
 from convsim_mini.config import TextConfig
 from convsim_mini.data.corpus import SPLITS
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.common.files import parse_object, replace_file
+from convsim_mini.common.files import replace_file
+from convsim_mini.common.lines import parse_object
 from data_scripts.prepare_reddit import table
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99)

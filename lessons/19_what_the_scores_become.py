@@ -5,8 +5,14 @@
 # **Gives** the scores at which the loss is lowest, also of frequent replies; what a batch shows.
 # **Time** 50 minutes.
 #
-# Lesson 5 derived the loss's gradient. At which scores is the gradient zero? At one number for each
-# pair, which can be written down: how much more likely a reply is after this input than overall.
+# **The answer in thirty seconds.** The loss pushes every score towards one number that we can write
+# down: how many times as likely a reply is after this input as it is overall, as a logarithm. That
+# divides frequency out, so "yes" gets no score for fitting everywhere. And a batch of K replies can
+# reveal at most ln K nats of what a model knows.
+#
+# Lesson 5 derived the loss's gradient. At which scores is it zero? Up to a constant for each input
+# there is one best score for each pair: how much more likely the reply is after this input than
+# overall.
 
 # %%
 import sys
@@ -24,23 +30,29 @@ rng = np.random.default_rng(seed(8))
 # %% [markdown]
 # ## The scores that the loss wants
 #
-# Let replies come with p(j | i), given the input, and p(j) overall. The wrong answers of a batch
-# are other people's replies, so they come with p(j). By Bayes candidate j is k times as likely to
-# be the true one as another if p(j | i)/p(j) is k times as large. A softmax of scores says exactly
-# that if
+# Let replies come with p(j | i) after the input i, and with p(j) overall. The wrong answers of a
+# batch are other people's replies, so they come with p(j). Suppose that we see the K candidates and
+# not which of them is true. If the true one is candidate a, then a was drawn by p(a | i) and all
+# others by p(·), so by Bayes
+#
+# P(a is true) ∝ p(a | i) · Π_{b≠a} p(b) ∝ p(a | i)/p(a)
+#
+# where the last step divides by the product over all candidates, which is the same for each a. A
+# softmax of scores says exactly that if
 #
 # s_ij = **log (p(j | i)/p(j))** + any number for each row
 #
 # This is the pointwise mutual information, PMI (lesson A counts it for words). "Yes" fits
-# everywhere, and gets no score for being frequent: each time "yes" stands in the batch as another's
-# reply, it is pushed down.
+# everywhere, and gets no score for being frequent: each time it is somebody else's reply, it is
+# pushed down.
 #
-# A world to test it in: 60 inputs and 200 replies. Each input has a few replies of its own. One
-# reply in four is "yes", reply 0, whatever the input is. There is no encoder. The scores are a
-# table of 60 × 200 free numbers, learned from random batches alone.
+# Let us test it in a world of 60 inputs and 200 replies. Each input has a few replies of its own,
+# and one reply in four is "yes", reply 0, whatever the input. There is no encoder: the scores are a
+# table of 60 × 200 free numbers, learned from nothing but random batches.
 #
 # **Predict:** after training, is the score of "yes" above, at, or below its PMI? Some sixteen of a
-# batch's 64 replies are "yes", so a row with that reply has fifteen duplicates of it among the wrong.
+# batch's 64 replies are "yes", so a row with that reply has fifteen duplicates of it among the
+# wrong.
 
 # %%
 inputs, replies = 60, 200
@@ -82,10 +94,14 @@ others = possible & (np.arange(replies) > 0)                  # all but "yes"
 expect(np.corrcoef(scores[others], pmi[others])[0, 1], 0.95, 1,
        "correlation of scores and PMI, all but “yes”")
 claim("score of “yes” above its PMI", (scores - pmi)[:, 0].mean(), -0.1, 0.1)
+rare = others & (joint < 3e-4)                                # once in 50 batches or less
+claim("replies met in less than one batch of 50: score above PMI", (scores - pmi)[rare].mean(),
+      -0.3, 0)
 
 # %%
 figure, axes = plt.subplots(figsize=(8, 4.8))
 axes.plot(pmi[others], scores[others], ".", color="C0", alpha=0.4, label="other replies")
+axes.plot(pmi[rare], scores[rare], ".", color="C1", alpha=0.6, label="those met in few batches")
 axes.plot(pmi[:, 0], scores[:, 0], "o", color="C3", label="“yes”")
 axes.axline((0, 0), slope=1, color="k", linestyle=":", label="score = PMI")
 axes.set(xlabel="log p(j | i)/p(j)", ylabel="learned score, rows aligned", xlim=(-1, 4.5),
@@ -94,19 +110,24 @@ axes.legend(loc="upper left")
 show(figure, "19_what_the_scores_become")
 
 # %% [markdown]
-# "Yes" is at its PMI, 0, and the duplicates keep it there. Let the shares of all "yes" of a row add
-# up to P. A row with the reply "yes", one of four, pulls them by 1 − P (lesson 5); each of the other
-# rows pushes them by P. With q = ¼ the two are equal if
+# The score of "yes" is at its PMI, 0, and its duplicates are what keeps it there. (The orange dots,
+# pairs met in fewer than one batch of 50, are a tenth of a nat too low: pushes come all the time
+# and pulls hardly ever, and the mean of a noisy logarithm is below the logarithm of the mean. Four
+# times as many steps halve it.)
+#
+# Why at 0? Let the shares of all "yes" of a row add up to P. A row with the reply "yes", one of
+# four, pulls them by 1 − P (lesson 5); each of the other rows pushes them by P. With q = ¼ the two
+# are equal if
 #
 # q (1 − P) = (1 − q) P, that is **P = q**
 #
-# In a large batch P is q e^s/(q e^s + 1 − q) if "yes" has the score s and all others have their PMI.
-# So s = 0. Without the pushes from its duplicates "yes" would rise.
+# In a large batch P is q e^s/(q e^s + 1 − q) if "yes" has the score s and all others have their
+# PMI, so s = 0. Take the duplicates' pushes away and "yes" rises.
 #
 # ### Exercise 1: wrong answers from elsewhere
 #
-# Suppose that the wrong answers are drawn with chances q(j) of your own, say each text as often as
-# any other. At which scores is the loss lowest then?
+# Suppose that you draw the wrong answers yourself, with chances q(j): each text as often as any
+# other, say. At which scores is the loss lowest then?
 
 # %%
 def wanted_scores(joint, q):
@@ -137,14 +158,16 @@ check(1, wanted_scores, judge_wanted)
 # %% [markdown]
 # ## What a larger batch buys
 #
-# The mean PMI under the joint distribution is I, the mutual information of input and reply: all
-# that can be known. A model that knows nothing has the loss ln K. At best the loss is I lower, and
-# it cannot fall below 0. So what a batch of K can show of a model is
+# The mean PMI is I, the mutual information of input and reply: all that there is to know. A model
+# that knows nothing has the loss ln K. One that knows everything is at best I lower, and no loss
+# falls below
+# 0. So the most that a batch of K can reveal is
 #
 # ln K − loss ≤ **min(ln K, I)**
 #
 # (van den Oord et al. 2018, who named the loss InfoNCE, prove the part with I.) A batch of two asks
-# a question of one bit, ln 2 = 0.69 nats.
+# a question of one bit, ln 2 = 0.69 nats, and nobody can show more knowledge than the question asks
+# for.
 #
 # **Predict:** a model has the true PMI as its scores. Here I = 2.18 and e^I = 8.8. Which share of I
 # shows in batches of 2, of 9, and of 512?
@@ -161,17 +184,15 @@ claim("share of I that the least K with ln K ≥ I shows", shares[least], 0.5, 0
 claim("share of I that K = 512 shows", shares[512], 0.95, 1.05)
 
 # %% [markdown]
-# Batches of 2 show 26% of I, those of 9 show 69%, those of 512 show 99%. So ln K ≥ I is necessary
-# and not sufficient.
+# Batches of 2 show 26% of I, those of 9 show 69%, those of 512 show 99%. So ln K ≥ I is necessary,
+# but not enough.
 #
-# On the default corpus two epochs in batches of 1,024 brought P@1 on dev to 33.3, and two epochs in
-# batches of 128 to 32.4 (`config.py`, `batch_size`). Losses at different K cannot be compared, nor
-# can P@1. That is why evaluation always takes 100 candidates.
+# It also means that losses at different K cannot be compared, and neither can a P@1 among different
+# numbers of candidates. That is why the evaluation always takes 100.
 #
 # ### Exercise 2: too few candidates
 #
-# Below which number of candidates is it *impossible* that a model shows all of the I nats that it
-# knows?
+# A model knows I nats. With how few candidates is it *impossible* that it shows them all?
 
 # %%
 def least_batch(information):
@@ -215,6 +236,8 @@ check(2, least_batch, judge_least_batch)
 # - Equal replies in a batch are part of it: their pushes keep a frequent reply at its PMI.
 # - A batch of K shows at most ln K nats of what a model knows, and often less.
 #
-# Next: lesson 20 gives one encoder two losses. Their gradients simply add.
+# To read on: [On variational bounds of mutual information](https://arxiv.org/abs/1905.06922) asks
+# what else could be measured. Next: lesson 20 gives one encoder two losses. Their gradients simply
+# add.
 #
 # Solutions, for when you have tried: `lessons/solutions/19_what_the_scores_become.py`.

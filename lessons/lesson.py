@@ -11,20 +11,23 @@ from pathlib import Path
 if "numpy" not in sys.modules:    # BLAS reads it once; more threads only wait for one another here
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import matplotlib
-import numpy as np
-
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 INTERACTIVE = hasattr(builtins, "__IPYTHON__") or hasattr(sys, "ps1")
 if not INTERACTIVE:
     from convsim_mini.common.cli import replace_streams
-    matplotlib.use("Agg")    # a script draws to files and opens no window
+    os.environ["MPLBACKEND"] = "Agg"    # a script draws to files and opens no window
     replace_streams()    # "?" for what it lacks, "�" for what steers it
 
-import matplotlib.pyplot as plt    # after the choice of its backend
-from convsim_mini.fast import install
+try:
+    import matplotlib.pyplot as plt
+    import numpy as np
+    from convsim_mini.fast import install
+except ModuleNotFoundError as error:
+    print(f"error: {error.name.partition('.')[0]} is missing: {sys.executable} -m pip install -r "
+          f"{HERE.parent / 'requirements.txt'}", file=sys.stderr)
+    sys.exit(2)
 
 install()    # core's functions, faster; the printed numbers stay
 plt.rcParams.update({
@@ -93,6 +96,15 @@ def expect(value, low, high, what):
         print(f"{what}: {found}   (expected {ends})")
 
 
+def on_copies(answer):
+    """The answer on copies of its arrays: whatever it overwrites, its judge keeps the numbers."""
+    def copied(x):
+        if type(x) in (tuple, list):
+            return type(x)(map(copied, x))
+        return x.copy() if type(x) is np.ndarray else x
+    return lambda *given, **named: answer(*map(copied, given), **named)
+
+
 def check(number, answer, judge):
     """Say whether an exercise is solved.
 
@@ -100,10 +112,10 @@ def check(number, answer, judge):
     cases by rng, a Generator. A stub raises NotImplementedError. A wrong answer prints its hint and
     stops nothing.
     """
-    judges[number] = judge
+    judges[number] = lambda answer, rng: judge(on_copies(answer), rng)
     said, again = f"exercise {number}: ", f" (--seed {CASES} repeats these cases)"
     try:
-        judge(answer, np.random.default_rng(CASES))
+        judges[number](answer, np.random.default_rng(CASES))
     except NotImplementedError:
         print(f"{said}not solved yet")
     except AssertionError as hint:

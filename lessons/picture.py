@@ -11,7 +11,7 @@ from convsim_mini.evaluation import response
 from convsim_mini.evaluation.metrics import per_cent
 from convsim_mini.training.run import load_run
 
-BARS = {"picking at random": "random", "before training": "the same, untrained",
+BARS = {"picking at random": "random", "before training": "before training",
         "TF-IDF, without training": "TF-IDF cosine", "after training": "trained"}
 
 

@@ -26,6 +26,7 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.core.nli import LABELS
+from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.training.options import config_of, parse
 
 from loopback import Loopback
@@ -69,8 +70,13 @@ class Finished(NamedTuple):
 
 def command(module, *arguments, cwd):
     """Run python -m convsim_mini.MODULE in the folder cwd; → Finished."""
-    done = subprocess.run([sys.executable, "-m", f"convsim_mini.{module}", *map(str, arguments)],
-                          cwd=cwd, capture_output=True, env={**os.environ, "PYTHONPATH": PATH})
+    return python("-m", f"convsim_mini.{module}", *arguments, cwd=cwd)
+
+
+def python(*arguments, cwd=None):
+    """Run Python, which finds the package; → Finished."""
+    done = subprocess.run([sys.executable, *map(str, arguments)], cwd=cwd, capture_output=True,
+                          env={**os.environ, "PYTHONPATH": PATH})
     # Decoded here, because text=True would turn a progress bar's carriage returns into line ends.
     return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -254,6 +260,12 @@ def server(monkeypatch):
     loopback = Loopback()
     yield loopback
     loopback.close()
+
+
+@pytest.fixture(scope="session")
+def encoder(trained):
+    """The run's SentenceEncoder. Tests must not change it."""
+    return load(trained[0])
 
 
 @pytest.fixture

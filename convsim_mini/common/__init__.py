@@ -1,1 +1,1 @@
-"""What all commands share: mistakes in one line, files written whole, locks, processes, figures."""
+"""What all commands share: mistakes in one line, text files, files written whole, figures."""

@@ -5,6 +5,7 @@ import difflib
 import errno
 import os
 import re
+import shlex
 import signal
 import sys
 import threading
@@ -16,7 +17,6 @@ from tqdm import tqdm
 # Ctrl-C; a scheduler; a closed terminal, which Windows does not tell
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
                if hasattr(signal, name))
-ELSEWHERE = {"lr": "rate", "learning_rate": "rate"}    # what others call a setting → its name here
 # What no other file or folder mends; and what does not where none is named, as of shared memory.
 LIMITS = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
@@ -38,33 +38,38 @@ class Parser(argparse.ArgumentParser):
     """A parser that raises UserErrors; they name the option that may have been meant.
 
     doc: the command's docstring, None under -OO; its first line is shown
+    synonyms: what others call an option → its name here
     """
 
-    def __init__(self, prog, doc, **kwargs):
+    def __init__(self, prog, doc, synonyms=None, **kwargs):
         super().__init__(f"python -m {prog}", description=(doc or "").partition("\n")[0],
                          allow_abbrev=False, **kwargs)
         self.color = False                                    # of Python 3.14: control characters
+        self.synonyms = synonyms
 
     def error(self, message):
         """What argparse calls for a wrong command line."""
         wrong = message.removeprefix("unrecognized arguments: ").split("=")[0].split() or [""]
         options = [] if message.startswith("argument") else self._option_string_actions
-        raise UserError(f"{message}{did_you_mean(wrong[0], options)} (see --help)")
+        raise UserError(f"{message}{did_you_mean(wrong[0], options, self.synonyms)} (see --help)")
 
 
-def did_you_mean(word, choices):
+def did_you_mean(word, choices, synonyms=None):
     """The hint "; did you mean X?", or ""; the last part of a dotted choice counts, too."""
     last_parts = {choice.rpartition(".")[2].lstrip("-"): choice for choice in choices}
     named = last_parts | {choice.lstrip("-"): choice for choice in choices}
     word = word.lstrip("-").replace("-", "_")
-    near = difflib.get_close_matches(ELSEWHERE.get(word, word), named, n=1)
+    near = difflib.get_close_matches((synonyms or {}).get(word, word), named, n=1)
     return f"; did you mean {named[near[0]]}?" if near else ""
 
 
-def python_m(arguments):
-    """The command "python -m ARGUMENTS" with the Python that runs, as one types it here."""
+def python_m(command, *words):
+    """The line "python -m COMMAND WORDS" with the Python that runs, to be pasted in a shell here.
+
+    words: names of files and sentences, which are quoted where they need it
+    """
     python = sys.executable.removeprefix(os.getcwd() + os.sep)
-    return f'"{python}" -m {arguments}' if " " in python else f"{python} -m {arguments}"
+    return " ".join([shlex.quote(python), "-m", command, *map(shlex.quote, map(str, words))])
 
 
 def positive_int(text):
@@ -89,11 +94,11 @@ def user_errors(where, advice, errors=OSError):
 
 
 @contextmanager
-def errors_in_one_line():
+def errors_in_one_line(less="give less to work on at once"):
     """Turn what a user or the system can cause into one line on standard error and an exit code.
 
     Code 2: a UserError, an OSError, too little memory. 130: Ctrl-C. 143: SIGTERM. 129: SIGHUP. 141,
-    without a line: nobody reads standard output any more.
+    without a line: nobody reads standard output any more. less: what to do about too little memory
     """
     replace_streams()
     # a signal ends by an exception, so that every `finally` cleans up
@@ -112,8 +117,7 @@ def errors_in_one_line():
                   ", and the limits (ulimit -a)")
         except MemoryError as error:
             reason = str(error).strip(" .") or "the system gives no more"
-            _fail(f"too little memory ({reason}); stop what else uses it, or give less to work on "
-                  "at once, in training by --optim.chunk or a lower --optim.batch_size")
+            _fail(f"too little memory ({reason}); stop what else uses it, or {less}")
         except KeyboardInterrupt as error:                    # of a training that was asked to stop
             sys.exit(128 + (error.args[0] if error.args else signal.SIGINT))
 
@@ -138,7 +142,13 @@ def handling(handlers):
 
 
 def replace_streams():
-    """Make sys.stdout and sys.stderr _Shown, unless they were replaced before, as by pytest."""
+    """Make sys.stdout and sys.stderr _Shown, unless they were replaced before, as by pytest.
+
+    What is closed, as a daemon's are, becomes the null device.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, errors="replace"))
     if sys.stdout is sys.__stdout__:
         sys.stdout = _Shown(sys.stdout)
     if sys.stderr is sys.__stderr__:

@@ -1,19 +1,13 @@
-"""Lines of text, plain, gzip or zstd; JSON; files and folders written whole or not at all; locks.
+"""Files and folders that are written whole or not at all; checksums; locks.
 
 What is not yet whole lies beside its place, in a folder `.convsim_mini-XXXXXXXX`, and is renamed at
 the end. A process that is killed leaves that folder, which may be deleted. Locks hold among the
 processes of one machine.
 """
 
-import codecs
-import gzip
-import io
-import json
 import os
-import sys
 import zlib
 from contextlib import contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,125 +15,11 @@ import numpy as np
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
-from .cli import UserError, python_m, user_errors
-
-try:
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-except ImportError:
-    zstd = None    # needed only where a .zst is met
+from .cli import UserError, user_errors
 
 OURS = ".convsim_mini"      # how the names of locks and of unfinished work begin
-MOST = 1 << 24     # bytes of a line; Reddit's longest comments have 40,000 characters
-WINDOW = 31        # of zstd: dumps since 2019 have --long=31
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError,
               SafetensorError)    # what damaged files of ours raise
-DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, *([zstd.ZstdError] if zstd else []))
-
-
-def open_zstd(file):
-    """Open a file of zstd frames to read bytes. Raises UserError where that package is missing."""
-    if not zstd:
-        raise UserError(".zst: cannot be read without " + python_m("pip install backports.zstd"))
-    return zstd.open(file, options={zstd.DecompressionParameter.window_log_max: WINDOW})
-
-
-SUFFIXES = {".gz": gzip.open, ".zst": open_zstd}
-
-
-def read_lines(path, progress=None, file=None):
-    """Yield the lines of a file as bytes, without their ends; a byte-order mark of UTF-8 stays.
-
-    A .gz or .zst file is decompressed. progress(position) is called with the number of bytes read
-    from disk; file: an open file, which `path` only names. Raises UserError for a file that cannot
-    be read, is empty or damaged, or has a line of more than 16 MiB.
-    """
-    number = 0                                                # lines so far
-    try:
-        with file or open(path, "rb") as file:
-            text = SUFFIXES.get(Path(path).suffix, lambda file: file)(file)
-            for line in _lines(text):
-                if len(line) > MOST and not line.endswith(b"\n"):
-                    raise UserError(f"{path}: after line {number} there is a line of more than "
-                                    f"{MOST:,} bytes, the limit; expected a sentence or a record a "
-                                    "line: break it up")
-                yield line.rstrip(b"\r\n")
-                number += 1
-                if progress and number % 1_000 == 0:
-                    progress(file.tell())
-            if progress:
-                progress(file.tell())
-    except DAMAGE as error:
-        raise UserError(f"{path}: the compressed data is damaged or cut short after line {number} "
-                        f"({error}); fetch or write the file again") from None
-    except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{path}: cannot be read: {reason}; give the name of a text file") from None
-    if number == 0:
-        raise UserError(f"{path}: is empty; expected one or more lines of text")
-
-
-def _lines(text):
-    """Yield the lines of an open file, with their ends; where a mark says UTF-16, as marked UTF-8.
-
-    A file without a line feed has lines that end in a carriage return, as on old Macs.
-    """
-    line = text.readline(MOST + 1)
-    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        yield from io.BytesIO((line + text.read()).decode("utf-16").encode("utf-8-sig"))
-        return
-    if b"\n" not in line and len(line) <= MOST:
-        yield from io.BytesIO(line.replace(b"\r", b"\n"))
-        return
-    while line:
-        yield line
-        line = text.readline(MOST + 1)
-
-
-def text_lines(path, progress=None, file=None, encoding="utf-8"):
-    """Yield the same lines as str, without a mark. Raises UserError where one is not such text.
-
-    encoding: of a file without a mark; one that has ASCII's bytes for ASCII, as all but UTF-16 …
-    """
-    with user_errors(f"--encoding {encoding}: is of no use", "expected one as cp1252 or shift_jis; "
-                     "UTF-16 is known by its mark, without the option", (LookupError, ValueError)):
-        if bytes(range(128)).decode(encoding) != "".join(map(chr, range(128))):
-            raise ValueError("it does not keep ASCII as it is")
-    for number, line in enumerate(read_lines(path, progress, file), start=1):
-        if number == 1 and line.startswith(codecs.BOM_UTF8):
-            line, encoding = line.removeprefix(codecs.BOM_UTF8), "utf-8"
-        try:
-            yield line.decode(encoding)
-        except UnicodeError as error:
-            raise UserError(f"{path}, line {number}: is not {encoding.upper()} text ({error}); "
-                            "save it as UTF-8 or name its encoding: Excel's plain CSV has "
-                            "--encoding cp1252") from None
-
-
-def chunked(records, number):
-    """Yield lists of `number` records; the last may be shorter."""
-    records = iter(records)
-    while chunk := list(islice(records, number)):
-        yield chunk
-
-
-def parse_object(text):
-    """The object in a JSON text, as a dict. Raises ValueError, which says what is wrong."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"no JSON object: {error}") from None
-    if not isinstance(value, dict):
-        raise ValueError("no JSON object")
-    return value
-
-
-def read_object(path, fault, advice, option=""):
-    """The object in a JSON file, as a dict. Raises UserError: "OPTION PATH: FAULT (…); ADVICE"."""
-    with user_errors(f"{option} {path}: {fault}".lstrip(), advice, (OSError, ValueError)):
-        return parse_object(Path(path).read_text(encoding="utf-8"))
 
 
 def checksum(path):
@@ -150,8 +30,6 @@ def checksum(path):
             crc = zlib.crc32(block, crc)
     return crc
 
-
-# ---------------------------------------------------------------- whole or not at all
 
 def write_text(path, text):
     """Write a text file whole or not at all."""

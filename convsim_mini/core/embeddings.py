@@ -27,7 +27,6 @@ def word_bag_forward(table, packed, word_rows):
     return embedding_bag_forward(table, rows, packed.lengths)
 
 
-@twinned
 def embedding_bag_forward(table, rows, lengths):
     """Sum a sentence's rows, words and bigrams, and divide by √n, n its words (the paper, §2.3.1).
 
@@ -39,7 +38,8 @@ def embedding_bag_forward(table, rows, lengths):
     lengths: (B,) words of each sentence → y: (B, d), cache
     """
     scale = (1 / array_module(lengths).sqrt(lengths)).astype(table.dtype)[:, None]    # (B, 1)
-    y = sum_rows(table, rows) * scale                         # (B, d)
+    y = sum_rows(table, rows)                                 # (B, d)
+    y *= scale
     return y, (rows.ids, rows.sentence_numbers, scale)
 
 
@@ -81,6 +81,8 @@ class SparseRows(NamedTuple):
 
 def joined(parts):
     """Several SparseRows of one table as one, with all their places."""
+    if len(parts) == 1:
+        return parts[0]
     xp = array_module(parts[0].values)
     begins = np.cumsum([0, *(len(part.values) for part in parts)]).tolist()
     sources = [part.sources + begin for part, begin in zip(parts, begins)]

@@ -35,20 +35,22 @@ def layer_error(forward, backward, inputs, rng, epsilon=1e-5):
     """The largest relative error over the gradients of a layer's inputs.
 
     The upstream gradient dy is drawn at random. With dy = 1 the gradient of a softmax is zero,
-    because its rows sum to 1 whatever x is. A wrong backward that returns zeros would pass.
+    because its rows sum to 1 whatever x is. A wrong backward that returns zeros would pass. So
+    would one that writes zeros into dy or the inputs, if it ran before the differences are taken.
     forward: (*inputs) → (y, cache); backward: (dy, cache) → gradient of the inputs, as a tuple
     or alone; inputs: float64 arrays; rng: numpy Generator → float
     """
     y, cache = forward(*inputs)
     dy = np.asarray(rng.standard_normal(np.shape(y)))
-    analytic = backward(dy, cache)
-    analytic = analytic if type(analytic) is tuple else (analytic,)
 
     def weighted():
         return float((forward(*inputs)[0] * dy).sum())
 
-    errors = [relative_error(dense(gradient, x), numeric_gradient(weighted, x, epsilon))
-              for gradient, x in zip(analytic, inputs, strict=True)]
+    numeric = [numeric_gradient(weighted, x, epsilon) for x in inputs]    # backward may write
+    analytic = backward(dy, cache)
+    analytic = analytic if type(analytic) is tuple else (analytic,)
+    errors = [relative_error(dense(gradient, x), n)
+              for gradient, x, n in zip(analytic, inputs, numeric, strict=True)]
     return float(np.max(errors))                              # unlike max(), keeps a nan
 
 
@@ -60,11 +62,12 @@ def directional_error(loss_and_gradients, params, rng, epsilon=1e-6):
     loss_and_gradients: () → (loss, gradients by name), which reads params; params: float64 arrays
     by name, changed and restored → float
     """
+    kept = {name: p.copy() for name, p in params.items()}
     _, grads = loss_and_gradients()
     direction = {name: rng.standard_normal(p.shape) for name, p in params.items()}
     length = np.sqrt(sum((r * r).sum() for r in direction.values()))
     slope = sum((dense(grads[name], p) * direction[name]).sum() for name, p in params.items())
-    losses, kept = [], {name: p.copy() for name, p in params.items()}
+    losses = []
     for sign in (1, -1):
         for name, p in params.items():
             p[...] = kept[name] + sign * epsilon / length * direction[name]

@@ -35,6 +35,7 @@ def tanh_forward(x):
     return y, y
 
 
+@twinned
 def tanh_backward(dy, cache):
     """Forward: y = tanh x. ∂y/∂x = 1 − tanh² x = 1 − y², and y is the cache: (n, …) → (n, …)."""
     return dy * (1 - cache * cache)

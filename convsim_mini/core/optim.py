@@ -92,8 +92,12 @@ def update_rows(table, parts, rate, squares=None):
 
     With `squares` (R,) as row-wise Adagrad: s_r ← s_r + mean(g_r²); the rate is divided by √s_r.
     """
-    rows, grads = summed(parts)                               # (U,), (U, d)
+    step_rows(table, *summed(parts), rate, squares)
+
+
+def step_rows(table, rows, grads, rate, squares=None):
+    """`update_rows` for distinct rows: (U,), with their gradients: (U, d)."""
     if squares is not None:
         squares[rows] += (grads * grads).mean(axis=1)
-        grads /= array_module(squares).sqrt(squares[rows])[:, None]
-    table[rows] -= rate * grads
+        rate = rate / array_module(squares).sqrt(squares[rows])[:, None]  # (U, 1)
+    table[rows] = table.take(rows, axis=0) - rate * grads     # faster than table[rows] -= …

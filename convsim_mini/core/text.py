@@ -20,21 +20,26 @@ MOST_CHUNKS, LONGEST_CHUNK = 2**18, 40    # of a Chunks: up to 60 MB
 
 _SURROGATE = regex.compile(r"\p{Cs}")
 _MARKS = regex.compile(r"([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]++")    # U+FF9E becomes a mark
+# Characters without a width, as soft hyphens and marks of direction; emojis need some of them.
+_INVISIBLE = regex.compile(
+    r"[\p{Cf}--[\u200d\U000E0020-\U000E007F]]|(?<=[\p{L}\p{M}\p{N}])\u200d", regex.VERSION1)
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"'})
 _BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
 # The Penn Treebank splits "don't" into "do n't" and "it's" into "it 's".
 _TREEBANK_PIECE = regex.compile(r"(?<=\p{L}) (?=(?:n't|'(?:s|re|m|ll|ve|d))(?![\p{L}\p{N}']))")
 _TREEBANK_BRACKET = regex.compile(r"(?<!\S)-[lr][rsc]b-(?!\S)")
-
+# Scripts that put no spaces between words: each character is a token.
+_ALONE = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 _TOKEN = regex.compile(
     r"""
       (?:https?://|www\.)\S+                                # an address, whatever it holds
     | [#*\p{N}]\ufe0f?\u20e3                                # a keycap emoji
     | \p{N}++ (?:[.,:]\p{N}++)*+ (?![\p{L}\p{M}_])          # 7  1,000.50  12:30
-    | [\p{L}\p{M}\p{N}_]++ (?:'[\p{L}\p{M}\p{N}]++)*+       # word  don't  2nd  o'clock
+    | [[\p{L}\p{M}\p{N}_]--""" + _ALONE + r"""]++ (?:'[\p{L}\p{M}\p{N}]++)*+    # word  don't  2nd
+    | """ + _ALONE + r""" \p{M}*+                              # 我  a character with its marks
     | \p{Regional_Indicator}{1,2}+ [\p{GCB=Extend}\p{GCB=SpacingMark}\u200d]*+    # a flag
     | (?=\p{Extended_Pictographic})\X                        # an emoji with all its modifiers
-    | [^\s\ufeff]                                           # every other mark, but no order mark
+    | \S                                                    # every other mark
     """,
     regex.VERBOSE | regex.VERSION1,
 )
@@ -47,7 +52,8 @@ def normalize(text):
     quadratic time to sort them.
     """
     if not text.isascii():
-        text = _MARKS.sub(r"\1", _SURROGATE.sub("\ufffd", text.translate(_QUOTES)))
+        text = _INVISIBLE.sub("", text.translate(_QUOTES))
+        text = _MARKS.sub(r"\1", _SURROGATE.sub("\ufffd", text))
         text = unicodedata.normalize("NFKC", text)
     text = text.lower()
     if "'" in text or "`" in text:
@@ -68,6 +74,9 @@ class Chunks(dict):
 
     def __init__(self, function):
         self.function = function
+
+    def __reduce__(self):
+        return Chunks, (self.function,)                       # what is pickled holds no texts
 
     def __missing__(self, chunk):
         result = self.function(chunk)

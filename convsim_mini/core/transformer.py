@@ -43,19 +43,21 @@ def transformer_forward(model, packed, key=()):
     x, embedding_cache = placed_embedding_forward(table, packed, signal, dropout)     # (N, d)
     names = [f"encoder.layer{k}.{kind}" for k in range(config.transformer_layers)
              for kind in ("attention", "feed_forward")]
-    first, *norms = *(f"{name}.norm" for name in names), "encoder.norm"
+    first, *next_norms = *(f"{name}.norm" for name in names), "encoder.norm"
     z, first_norm_cache = layer_norm_forward(x, params[f"{first}.weight"], params[f"{first}.bias"])
     caches = []
-    for k, (name, norm) in enumerate(zip(names, norms)):
+    # Pre-norm is x += sublayer(norm(x)). Here a step begins and ends after a norm: adding y and
+    # normalising for the next sublayer are one function, on a GPU one kernel.
+    for k, (name, next_norm) in enumerate(zip(names, next_norms)):
         here = dropout.at(k // 2).at(k % 2)
-        of_layers, of_norm = ([params[p] for p in some] for some in parameters_of(name, norm))
+        of_layers, of_norm = ([params[p] for p in some] for some in parameters_of(name, next_norm))
         if name.endswith("attention"):
             y, inner = self_attention_forward(z, *of_layers, here.at(0), packed.offsets,
                                               config.heads)
         else:
             y, inner = position_wise_forward(z, *of_layers, here.at(0))
         x, z, join = add_norm_forward(x, y, *of_norm, here)                           # (N, d)
-        caches += [] if key is None else [(name, norm, inner, join)]
+        caches += [] if key is None else [(name, next_norm, inner, join)]
         del inner, join                                       # frees what is not kept
     y, pool_cache = mean_pool_forward(z, packed)                          # (B, d)
     y, linear_cache = feed_forward(model, "encoder", y)                   # (B, e)
@@ -83,12 +85,12 @@ def transformer_backward(du, cache):
     dz, grads = feed_forward_backward(dy, linear_cache)                   # (B, d)
     dtable = [] if bag_cache is None else bag_backward(dy, bag_cache, grads)
     dz, dx = mean_pool_backward(dz, pool_cache), None                     # (N, d)
-    for name, norm, inner, join in reversed(caches):
+    for name, next_norm, inner, join in reversed(caches):
         is_attention = name.endswith("attention")
         backward = self_attention_backward if is_attention else position_wise_backward
         dx, dy, *of_norm = add_norm_backward((dz, dx), join)
         dz, *of_layers = backward(dy, inner)
-        for names, gradients in zip(parameters_of(name, norm), (of_layers, of_norm)):
+        for names, gradients in zip(parameters_of(name, next_norm), (of_layers, of_norm)):
             grads |= zip(names, gradients)
     dz, *of_norm = layer_norm_backward(dz, first_norm_cache)
     grads |= zip((f"{name}.norm.weight", f"{name}.norm.bias"), of_norm)

@@ -5,21 +5,27 @@ and `response` (and `input_author`, `response_author` where they are known). tab
 reads other tables, and logs of conversations. All may be .gz or .zst.
 """
 
+import json
 import string
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+import regex
+
 from ..common.cli import UserError
-from ..common.files import chunked
-from .tables_and_logs import EXPECTED, FIELDS, Reading, read_records
+from ..common.files import write_text
+from .tables_and_logs import EXPECTED, FIELDS, Reading, held, read_records
+from .texts import text_of
 
 CHUNK = 5_000     # records of a Part
 ASCII_LETTERS = string.ascii_letters.encode()
+LETTER = regex.compile(r"[\p{L}\p{M}]")    # vowel signs of Hindi and many others are marks
 ASCII_SPACES = bytes(code for code in range(128) if chr(code).isspace())
 
 RULES = {
-    "no text": "nothing but white space, or an empty cell",
+    "no text": "no text, or in a log no thread or no message that it answers",
     "long": "350 characters or more",
     "not alphabetic": "70% or less of the characters other than spaces are letters",
     "link or mention": 'starts with "https", "/r/" or "@"',
@@ -51,7 +57,7 @@ def removed_by(text, author=None, off=()):
         letters = len(data) - len(data.translate(None, ASCII_LETTERS))
         marks = len(data.translate(None, ASCII_SPACES))
     else:
-        letters = sum(map(str.isalpha, text))
+        letters = len(LETTER.findall(text))
         marks = sum(map(len, text.split()))
     if 10 * letters <= 7 * marks and "not alphabetic" not in off:          # 0.7 is not exact
         return "not alphabetic"
@@ -80,15 +86,16 @@ class Part(NamedTuple):
     records: int     # number of them all
 
 
-def read_rows(path, progress=None, reading=Reading()):
+def read_rows(source, progress=None, reading=Reading()):
     """Yield the Parts of a table, a log or chitchat-dataset. Malformed records are left out.
 
-    Raises UserError for a file that cannot be read, and where more than 1 in 100 rows are
-    malformed.
+    source: a file or, as of `rows_of_table`, a table. Raises UserError for one that cannot be read,
+    and where more than 1 in 100 rows are malformed.
     """
-    fields, records = read_records(path, progress, reading)
+    fields, records = read_records(source, progress, reading)
+    name = source if isinstance(source, (str, Path)) else "the table"
     number, bad, first = 0, 0, ""
-    for some in chunked(records, CHUNK):
+    for some in held(records, CHUNK):
         part = Part(fields, [], [], len(some))
         for place, row in some:
             try:
@@ -99,11 +106,11 @@ def read_rows(path, progress=None, reading=Reading()):
         number += len(some)
         bad += len(some) - len(part.rows)
         if bad * 100 > number:
-            raise UserError(f"{path}: {bad} of the first {number} rows are malformed, more than "
+            raise UserError(f"{name}: {bad} of the first {number} rows are malformed, more than "
                             f"1 in 100 (first: {first}); expected {EXPECTED}")
         yield part
     if bad:
-        print(f"{path}: left out {bad} malformed rows of {number:,} (first: {first})",
+        print(f"{name}: left out {bad} malformed rows of {number:,} (first: {first})",
               file=sys.stderr)
 
 
@@ -111,26 +118,32 @@ def pair_of(row, fields=FIELDS):
     """A row as a Pair. Raises ValueError, which says what is wrong with it."""
     if isinstance(row, ValueError):
         raise row
-    texts = ["" if row.get(name) is None else row[name] for name in fields]
-    for name, text in zip(fields, texts):
-        if not isinstance(text, str):
-            raise ValueError(f'no text in the field "{name}"')
+    texts = []
+    for name in fields:
+        try:
+            texts.append(text_of(row.get(name)))
+        except ValueError as error:
+            raise ValueError(f'"{name}": {error}') from None
     authors = [author if isinstance(author, str) else None
                for author in map(row.get, ("input_author", "response_author"))]
     return Pair(texts[0], texts[-1], *authors)
 
 
-def files_or_rows(pairs):
-    """What a program gives as pairs: a list of files and [], or [] and rows. Raises UserError."""
+def files_or_table(pairs):
+    """What a program gives as pairs: a list of files and None, or [] and a table."""
     if hasattr(pairs, "columns"):
-        found = pairs.to_dict("records")
-    else:
-        found = [pairs] if isinstance(pairs, (str, Path)) else [*pairs]
-    if not found:
+        return [], pairs
+    found = [pairs] if isinstance(pairs, (str, Path)) else [*pairs]
+    if all(isinstance(one, (str, Path)) for one in found) and found:
+        return found, None
+    return [], found
+
+
+def write_pairs(table, path, columns):
+    """Write the pairs of a table, as of `rows_of_table`, into a .jsonl with these columns."""
+    if not len(table):
         raise UserError("pairs is empty; give about 3,500, or 500 with init=RUN")
-    if all(isinstance(one, (str, Path)) for one in found):
-        return found, []
-    for one in found:
-        if not isinstance(one, dict) and (type(one) not in (tuple, list) or len(one) != 2):
-            raise UserError(f"pairs: one is {str(one)[:60]!r}; expected (message, reply)")
-    return [], [one if isinstance(one, dict) else dict(zip(FIELDS, one)) for one in found]
+    names = (*(columns or FIELDS), "input_author", "response_author")
+    parts = read_rows(table, reading=Reading(tuple(columns)))
+    pairs = chain.from_iterable(part.pairs for part in parts)
+    write_text(path, "".join(f"{json.dumps(dict(zip(names, pair)))}\n" for pair in pairs))

@@ -34,7 +34,7 @@ from .corpus import SPLITS, Corpus, share_of, some_pairs, split_of, text_key
 from .pairs import RULES, left_out, read_rows
 from .tables_and_logs import Reading, default_corpus
 
-FORMAT = 9
+FORMAT = 10
 FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
 MOST_WORDS_COUNTED = 5_000_000
 FEWEST = 100    # pairs in a split, and replies to choose among
@@ -135,26 +135,38 @@ def _prepare(paths, text, reading, vocabulary, folder):
     parts.mkdir()
     counts, report = _tokenize_files(paths, text.filters_off, reading, parts)
     own = vocabulary or Vocabulary.of_pieces(counts, text.pieces)
-    kept = _encode(parts, folder, own, _tenths(parts) if vocabulary else None)
+    keys = np.concatenate([np.empty((0, 2), np.uint64), *(kept.keys for _, kept in _kept(parts))])
+    kept = report["kept"] = _encode(parts, folder, own, _tenths(keys) if vocabulary else None)
     if min(kept.values()) < FEWEST:
         enough = "500" if vocabulary else "3,500 (500 with --init RUN)"
-        raise UserError(f"{', '.join(map(str, paths))}: {sum(kept.values()):,} pairs are left "
-                        f"after the filters (train {kept['train']}, dev {kept['dev']}, test "
-                        f"{kept['test']}); expected at least {FEWEST} in each, about {enough} in "
-                        "all: add files to --pairs")
-    report["kept"] = kept
+        raise UserError(f"{', '.join(map(str, paths))}: {len(keys):,} of {report['read']:,} pairs "
+                        f"are left (train {kept['train']}, dev {kept['dev']}, test {kept['test']})"
+                        f"; expected at least {FEWEST} in each, about {enough} in all: "
+                        f"{_where_pairs_went(report, keys[:, 0])}")
     files = {path.name: checksum(path) for path in sorted(folder.iterdir())}
     about = json.dumps({"files": files, "vocabulary": dataclasses.asdict(own), "report": report})
     meta = json.dumps([zlib.crc32(about.encode()), about])
     (folder / "meta.json").write_text(meta, encoding="utf-8")
 
 
-def _tenths(parts):
+def _where_pairs_went(report, inputs):
+    """What to do where too few pairs are left. inputs: (n,), a key of each one's input."""
+    went = []
+    for name, number in report["removed"].most_common(2):
+        side, _, rule = name.partition(": ")
+        off = f" (keep them: --text.filters_off {rule.replace(' ', '_')})" * (rule != "no text")
+        went.append(f"{number:,} were removed by their {side}: {RULES[rule]}{off}")
+    if len(inputs) > FEWEST > (different := len(np.unique(inputs))):
+        went.append(f"there are {different} different inputs, and equal ones are in one split: are "
+                    "the columns swapped?")
+    return "; ".join([*went, "or add files to --pairs"]).removeprefix("or ")
+
+
+def _tenths(keys):
     """How many tenths of few pairs go to test, and as many to dev; None for enough pairs.
 
     Each reply in them has FEWEST wrong ones beside it, if that can be.
     """
-    keys = np.concatenate([np.empty((0, 2), np.uint64), *(kept.keys for _, kept in _kept(parts))])
     for tenths in (None, 1, 2):
         names = _splits_of(keys[:, 0], tenths)
         replies = [keys[names == split, 1] for split in ("dev", "test")]

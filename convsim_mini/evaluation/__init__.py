@@ -2,22 +2,22 @@
 
     find(data, run)                    the task's files in the folder `data`: name → source
     read(source)                       one of them, read: a data set
-    scores(encode, dataset)            what is predicted: row → predictions
-    baselines(run, dataset, vectors)   what the run has to beat: row → predictions
+    scores(run, dataset, encode)       what is predicted: row → predictions
+    baselines(run, dataset, vectors)   what it has to beat: row → predictions
     figures(dataset, predictions)      metric → (value, low, high), with the 95% interval or nan;
                                        the first metric is the one to compare systems by
     lead(dataset, one, other)          by how much it is higher for one: value, low, high, paired
     title(name, dataset)               the heading of the table
     note(name, dataset, scores)        what to know beside the figures, or ""
 
-results.py calls them and makes every table. `encode` is a Run, or a function from a list of n texts
-to vectors (n, d), of whatever library:
+results.py calls them and makes every table. `encode` is a function from a list of n texts to
+vectors (n, d) of any length. `run` is the Run that it encodes with, or None where it is another
+library's. Replies and inference need a Run.
 
     from convsim_mini.evaluation.results import measured, show
     print(*map(show, measured(SentenceTransformer("…").encode, "DIR", ["sts"])), sep="\\n\\n")
 
-`run` is the Run, or None. Replies and inference need what a Run has beside its vectors. `vectors`
-is a dict, row → word → vector, or None. A task that uses it also has `texts_of(dataset)`.
+`vectors` is a dict, row → word → vector, or None. A task that uses it also has `texts_of(dataset)`.
 
 Read response.py, then sts.py, nli.py, cqa.py, senteval.py (its classifiers are scikit-learn's);
 command.py is what their commands share, of_training.py what a training measures, and

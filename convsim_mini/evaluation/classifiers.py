@@ -52,7 +52,7 @@ class Classifier(BaseEstimator):
 
 
 def learn(x, task):
-    """Learn a Task from the vectors of its texts; predict its tested rows: (tested,).
+    """Learn a TransferTask from the vectors of its texts; predict its tested rows: (tested,).
 
     λ is chosen on dev, or by 10-fold cross-validation of train. Without an official split each of
     ten folds is tested by a classifier that never saw it. A process works on every core.

@@ -1,20 +1,14 @@
-"""What the evaluations' commands share: options, and what encodes."""
+"""What the evaluations' commands share."""
 
 import sys
 from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 
-import msgspec
-import numpy as np
-
 from ..common.cli import Parser, UserError, errors_in_one_line
-from ..core.layers import l2_normalize_forward
-from ..core.model import embed
-from ..inference.sentence_encoder import tell_cut
-from ..training.run import Run, load_run
+from ..training.run import load_run
 from . import EVALUATIONS
-from .results import measured, show
+from .results import json_lines, measured, show
 
 OPTIONS = {
     "--data": {"type": Path, "help": "folder with stsbenchmark/, snli_1.0/, cqa/ and senteval/, as "
@@ -25,8 +19,8 @@ OPTIONS = {
     "--on": {"nargs": "+", "choices": EVALUATIONS, "default": [*EVALUATIONS],
              "help": "which tasks (default: all; senteval takes minutes a run)"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
-    "--json": {"action": "store_true", "help": "print the figures as JSON: task → data set → row → "
-               "metric → [value, low, high]; the rest goes to standard error"}}
+    "--json": {"action": "store_true", "help": "print the rows as JSON, an object a line: metric → "
+               "[value, low, high]; the rest goes to standard error"}}
 
 
 def parser_of(command, doc, *options, **of_run):
@@ -41,15 +35,6 @@ def parser_of(command, doc, *options, **of_run):
     return parser
 
 
-def unit_vectors(encode, texts):
-    """A list of n texts → unit vectors (n, d)."""
-    if not isinstance(encode, Run):
-        return l2_normalize_forward(np.asarray(encode(texts)))[0]
-    packed = encode.vocabulary.encode(texts)
-    tell_cut(encode.config.model, packed.lengths)
-    return embed(encode.model, packed)
-
-
 @errors_in_one_line()
 def main(task, *options, argv=None, **of_run):
     """The command of one task, `python -m convsim_mini.evaluation.TASK RUN`.
@@ -60,7 +45,7 @@ def main(task, *options, argv=None, **of_run):
     doc = import_module(f".{task}", __package__).__doc__
     parser = parser_of(f"evaluation.{task}".removesuffix(".__main__"), doc, *options, "--device",
                        "--json", **of_run)
-    given, found = vars(parser.parse_intermixed_args(argv)), {}
+    given, found = vars(parser.parse_intermixed_args(argv)), []
     with redirect_stdout(sys.stderr if given["json"] else sys.stdout):
         run = load_run(given["run"], given["device"]) if given["run"] else None
         for one in measured(run, given.get("data"), given.get("on", [task]), given.get("vectors")):
@@ -69,6 +54,6 @@ def main(task, *options, argv=None, **of_run):
             if one.absent or not given["json"]:
                 print(show(one) + "\n")
             else:
-                found.setdefault(one.task, {})[one.name] = one.figures() | one.published()
+                found += one.rows()
     if given["json"]:
-        print(msgspec.json.encode(found).decode())            # null for nan
+        print(json_lines(found))

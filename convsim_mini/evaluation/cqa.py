@@ -14,10 +14,11 @@ import msgspec
 import numpy as np
 
 from ..common.cli import UserError, user_errors
+from ..core.layers import l2_normalize_forward
 from ..data.labelled import DataSet, find as find_files, rows_of
 from ..inference.tfidf import document_frequency, tfidf, vocabulary_of
 from .baselines import dot_products, pair_baselines
-from .command import main, unit_vectors
+from .command import main
 from .metrics import average_precision, difference, ranking_scores, top_of_ranking
 
 TASK_3 = DataSet("the English XML of SemEval Task 3", ("*.xml",), ("cqa",))
@@ -28,7 +29,7 @@ OWN_NOTE = ("The own set is a few questions made for this project, each judged o
             "to be read beside published figures.")
 
 
-class Row(msgspec.Struct):
+class CqaRow(msgspec.Struct):
     """ORGQ_ID, OrgQSubject, OrgQBody, and in Thread/RelQuestion RELQ_ID, RELQ_RANKING_ORDER (1 or
     more), RELQ_RELEVANCE2ORGQ (PerfectMatch, Relevant, Irrelevant), RelQSubject, RelQBody"""
 
@@ -79,7 +80,7 @@ def read(path):
                 for key, value in (*part.items(), (part.tag, part.text or ""))}
                for element in root.iter("OrgQuestion"))
     questions = {}
-    for row in rows_of(path, Row, enumerate(records, start=1), unit="OrgQuestion"):
+    for row in rows_of(path, CqaRow, enumerate(records, start=1), unit="OrgQuestion"):
         question = Question(row.ORGQ_ID, _joined(row.OrgQSubject, row.OrgQBody), [])
         questions.setdefault(question.id, question).candidates.append(Candidate(
             row.RELQ_ID, row.RELQ_RANKING_ORDER, row.RELQ_RELEVANCE2ORGQ != "Irrelevant",
@@ -93,9 +94,10 @@ def _joined(subject, body):
     return " ".join(f"{subject} {body}".split())
 
 
-def scores(encode, questions):
+def scores(run, questions, encode):
     """Cosines of embeddings: row name → (n,), for the candidates of all questions."""
-    return {"trained": cosines(questions, lambda texts: unit_vectors(encode, texts))}
+    return {"trained": cosines(
+        questions, lambda texts: l2_normalize_forward(np.asarray(encode(texts), np.float64))[0])}
 
 
 def baselines(run, questions, vectors=None):
@@ -156,7 +158,7 @@ def tfidf_vectors(questions):
 
 
 def top_ten(questions, scores):
-    """Which of each question's 10 best candidates are relevant: scores (n,) → bool (q, 10)."""
+    """`top_of_ranking` of each question's candidates: scores (n,) → int (q, 11)."""
     relevant = [[candidate.relevant for candidate in question.candidates] for question in questions]
     ends = np.cumsum([len(of_question) for of_question in relevant])
     return np.stack([*map(top_of_ranking, relevant, np.split(scores, ends[:-1]))])

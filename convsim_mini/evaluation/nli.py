@@ -17,12 +17,12 @@ from .metrics import difference, per_cent
 def find(data, run):
     """dev and test in DIR or where the run trained: split → path. Raises UserError."""
     if not run.config.classifies:
-        command = python_m(f"convsim_mini.train --task multitask --init {run.folder} --nli DIR")
+        command = python_m("convsim_mini.train --task multitask --nli DIR --init", run.folder)
         raise UserError(f"{run.folder}: was trained without NLI; train on from it with: {command}")
     return find_snli(data or run.config.nli, ("dev", "test"))
 
 
-def scores(run, pairs):
+def scores(run, pairs, encode=None):
     """The class that the run's model gives each pair: row name → int (n,)."""
     return {"trained": classify(run.model, encode_snli(pairs, run.vocabulary))}
 

@@ -1,5 +1,7 @@
 """What a training measures: dev on its way; at its end the run before it and after it."""
 
+from textwrap import shorten
+
 import numpy as np
 
 from ..common.cli import python_m
@@ -11,7 +13,7 @@ from ..training.run import describe, load_run
 from . import response, sts
 from .baselines import bag_cosines
 from .nli import classify
-from .results import Measured, show
+from .results import Measured, encode_of, show
 
 DEV_QUERIES = 5_000
 
@@ -55,15 +57,14 @@ def with_baselines(config, corpus, model=None):
 
     model: the one with its first values, if it is at hand
     """
-    name = "the same, untrained"
+    name = response.UNTRAINED
     if model is None:
         name, model = response.before_training(config, corpus)
     replies, pairs = measured_on(config, corpus)
     ranks = response.model_ranks(model, corpus.test, *replies.data[1:])
-    texts, sides = sts.texts_of(pairs.data), sts.sides(pairs.data)
-    vectors = embed(model, corpus.vocabulary.encode(texts))               # (2n, e)
-    similarity = sts.angular_similarity(*np.split(vectors, 2))
-    words = bag_cosines(texts, *sides, corpus.vocabulary)
+    similarity = sts.angular_similarity(*sts.unit_vectors(
+        lambda texts: embed(model, corpus.vocabulary.encode(texts)), pairs.data))
+    words = bag_cosines(sts.texts_of(pairs.data), *sts.sides(pairs.data), corpus.vocabulary)
     return (replies._replace(baselines={name: ranks, **response.of_words(replies.data)}),
             pairs._replace(baselines={name: similarity, **words}))
 
@@ -75,16 +76,20 @@ def summary(folder, corpus, before=None):
     """
     before = before or with_baselines(describe(folder).config, corpus)
     run = load_run(folder)
+    encode = encode_of(run)
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-    command = "  " + python_m("convsim_mini")
-    no_better = "" if run.step else " Training did not improve it: too few pairs or steps."
-    if no_better and not run.config.init:
-        no_better += " Start from another run: --init RUN."
+    told = "" if run.step else " Training did not improve it: too few pairs or steps."
+    if told and not run.config.init:
+        told += " Start from another run: --init RUN."
+    if run.step == run.config.steps:
+        told = f" That is the last one, so more may help: --steps {2 * run.step}."
+    sentences = [shorten(text, 50, placeholder="") for text, _ in corpus.report["examples"][:2]]
     return "\n\n".join([
-        *(show(one._replace(scores=one.module.scores(run, one.data))) for one in before),
+        *(show(one._replace(scores=one.module.scores(run, one.data, encode))) for one in before),
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
-        f"{run.config.steps:,}, the best on dev.{no_better}\nLook at {folder}/curves.png. "
-        "Try next:\n"
-        f'{command}.encode {folder} "How old are you?" "What is your age?"\n'
-        f"{command}.evaluation {folder}\n"
-        f"{command}.train --config {folder}/config.json --run {folder}-again"])
+        f"{run.config.steps:,}, the best on dev.{told}\nLook at {folder}/curves.png. Try next:\n  "
+        + "\n  ".join([
+            python_m("convsim_mini.encode", folder, *sentences),
+            python_m("convsim_mini.evaluation", folder),
+            python_m("convsim_mini.train --config", folder / "config.json", "--run",
+                     f"{folder}-again")])])

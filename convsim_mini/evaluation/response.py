@@ -28,6 +28,7 @@ from .metrics import difference, per_cent
 QUERIES = 10_000
 DEV_QUERIES = 2_000
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)    # of words
+UNTRAINED = "before training"    # the name of a row
 
 
 class TestSet(NamedTuple):
@@ -50,7 +51,7 @@ def read(corpus):
     return TestSet(corpus, *drawn(corpus.test))
 
 
-def scores(run, test):
+def scores(run, test, encode=None):
     """The rank of each true reply under the run's model, alone and with words: row name → (n,).
 
     The weight of TF-IDF is the one of WEIGHTS that is best on 2,000 inputs of dev.
@@ -69,7 +70,12 @@ def scores(run, test):
     right = [(true_ranks(on_dev + weight * words_on_dev) == 1).sum() for weight in WEIGHTS]
     weight = WEIGHTS[np.argmax(right)]
     return {"trained": true_ranks(on_test),
-            f"trained + {weight} TF-IDF": true_ranks(on_test + weight * words_on_test)}
+            with_words(weight): true_ranks(on_test + weight * words_on_test)}
+
+
+def with_words(weight):
+    """The name of a row: the run's score plus a weight times the cosine of TF-IDF."""
+    return f"trained + {weight} TF-IDF"
 
 
 def baselines(run, test, vectors=None):
@@ -99,7 +105,7 @@ def before_training(config, corpus):
         before = describe(parent)
         if before.vocabulary == corpus.vocabulary and before.corpus != corpus.checksum:
             return "before fine-tuning", load_run(parent).model
-    return "the same, untrained", initial_model(config, corpus)
+    return UNTRAINED, initial_model(config, corpus)
 
 
 def title(name, test):
@@ -120,8 +126,7 @@ def lead(test, one, other):
 
 def note(name, test, scores):
     """How much words in common should weigh in a search for replies."""
-    *_, row = scores
-    weight = float(row.split()[2])
+    weight = next(weight for weight in WEIGHTS if with_words(weight) in scores)
     return f"To search for replies, give `encode` --words {weight:g}: that weight is best on dev."
 
 

@@ -22,8 +22,6 @@ import numpy as np
 from ..common.cli import UserError, progress, python_m, user_errors
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..data.snli import read_snli
-from ..inference.sentence_encoder import encoder_of
-from ..training.run import Run
 from .baselines import frequency_weight, means_of_texts, run_vectors, words_of
 from .command import main
 from .metrics import correlation, difference, per_cent, spearman, without_interval
@@ -56,14 +54,14 @@ class Files(msgspec.Struct):
         if self.grades:
             label = Annotated[float, msgspec.Meta(ge=self.grades[0], le=self.grades[1])]
         fields = {name: label if name == "label" else str for name in self.row.split()}
-        return msgspec.defstruct("Row", fields.items(), namespace={
+        return msgspec.defstruct("SentEvalRow", fields.items(), namespace={
             "__doc__": f"a label in {self.labels or self.grades} and the official columns"})
 
 
 FILES = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, Files])
 
 
-class Task(NamedTuple):
+class TransferTask(NamedTuple):
     """A labelled set of n sentences, or of n pairs of sentences."""
 
     texts: list            # n sentences; or n first sentences, then n second ones
@@ -89,7 +87,7 @@ def find(data, run=None):
 
 
 def read(source):
-    """Task name → Task. Raises UserError with file and line, or with the number of rows."""
+    """Task name → TransferTask. Raises UserError with file and line, or with the number of rows."""
     tasks = {}
     for name, paths in source.items():
         files = FILES[name]
@@ -99,7 +97,7 @@ def read(source):
         rows = [(part, *row) for label, (part, (file, path)) in enumerate(zip(parts, paths.items()))
                 for row in _rows(files, file, path, label)]
         parts, labels, *sides = zip(*rows)
-        tasks[name] = Task([text for side in sides for text in side], np.array(labels),
+        tasks[name] = TransferTask([text for side in sides for text in side], np.array(labels),
                            np.array(parts), on_dev, name == "SNLI")
     return tasks
 
@@ -126,9 +124,8 @@ def _rows(files, file, path, label):
         yield label, *(getattr(row, name) for name in columns if name.startswith("sentence"))
 
 
-def scores(encode, tasks):
-    """What is predicted from vectors, of a Run those of `encode`: row → task → (tested,)."""
-    encode = encoder_of(encode).encode if isinstance(encode, Run) else encode
+def scores(run, tasks, encode):
+    """What is predicted from vectors: row → task → (tested,)."""
     return {"trained": learned(encode, tasks)}
 
 
@@ -160,20 +157,30 @@ def figures(tasks, predicted):
     found, more = {}, {}
     for name, task in tasks.items():
         metric, true, said = name + " dev" * task.on_dev, task.tested, predicted[name]
-        found[metric] = per_cent(said == true) if FILES[name].labels else correlation(said, true)
+        found[metric] = main_figure(name, task, said)
         if not FILES[name].labels:
             more[f"{metric} rho"] = without_interval(100 * spearman(said, true))
         if name == "MRPC":
             f1 = 200 * (said * true).sum() / max((said + true).sum(), 1)
             more[f"{metric} F1"] = without_interval(f1)
-    mean = np.nan_to_num([value for value, *_ in found.values()]).mean()
-    return {"mean": without_interval(mean), **found, **more}
+    return {"mean": without_interval(in_mean(tasks, predicted).mean()), **found, **more}
+
+
+def main_figure(name, task, said):
+    """A task's accuracy, or Pearson's r of scores: predictions (tested,) → value, low, high."""
+    return (per_cent(said == task.tested) if FILES[name].labels
+            else correlation(said, task.tested))
+
+
+def in_mean(tasks, predicted):
+    """Each task's main figure, as it enters the mean: (tasks,)."""
+    return np.nan_to_num([main_figure(name, task, predicted[name])[0]
+                          for name, task in tasks.items()])
 
 
 def lead(tasks, one, other):
     """By how much one's mean over the tasks is higher: value, low, high. Tasks are resampled."""
-    return difference(np.mean, *(np.nan_to_num([value for value, *_ in [
-        *figures(tasks, predicted).values()][1:len(tasks) + 1]]) for predicted in (one, other)))
+    return difference(np.mean, in_mean(tasks, one), in_mean(tasks, other))
 
 
 def note(name, tasks, scores):

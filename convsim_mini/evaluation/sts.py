@@ -19,11 +19,11 @@ import scipy.stats
 from ..common.cli import UserError
 from ..common.figures import new_figure, save_figure
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
-from ..inference.projection import with_matrix
-from ..training.run import Run
+from ..core.layers import l2_normalize_forward
 from .baselines import pair_baselines
-from .command import main, unit_vectors
-from .metrics import correlation, difference, spearman, without_interval
+from .command import main
+from .metrics import correlation, difference, pearson, spearman, without_interval
+from .results import encode_of
 
 COLUMNS = "genre", "file", "year", "id", "score", "sentence1", "sentence2"
 OWN = Path(__file__).with_name("own_sts.csv")
@@ -37,7 +37,7 @@ COUNTS = msgspec.json.decode(Path(__file__).with_name("sts_years.json").read_byt
 SEMEVAL = DataSet("SemEval's STS", COUNTS, ("STS", "downstream/STS", "senteval/downstream/STS"))
 
 
-class Row(msgspec.Struct):
+class StsRow(msgspec.Struct):
     """a score from 0 to 5 and two sentences between tabs; in the benchmark columns 5 to 7, after
     genre, file, year and id"""
 
@@ -85,7 +85,7 @@ def read(path):
         lines = enumerate(lines_of(path, BENCHMARK.name), start=1)
         records = ((number, dict(zip(COLUMNS, line.rstrip("\r").split("\t"))))
                    for number, line in lines if line.strip())
-        rows = [*rows_of(path, Row, records)]
+        rows = [*rows_of(path, StsRow, records)]
     if not rows:
         raise UserError(f"{path}: is empty; expected a file of {BENCHMARK.name}")
     genres = [row.genre.removeprefix("main-") for row in rows]
@@ -95,7 +95,7 @@ def read(path):
 
 
 def _set(folder, name, count):
-    """The Rows of one set of a year.
+    """The StsRows of one set of a year.
 
     STS.input.SET.txt holds two sentences a line, in 2016 also where they are from; STS.gs.SET.txt
     their score from 0 to 5, or nothing where no one judged the pair.
@@ -106,7 +106,7 @@ def _set(folder, name, count):
     records = ((number, {"genre": name, "score": score,
                          **dict(zip(COLUMNS[5:], map(str.strip, text.split("\t"))))})
                for number, (text, score) in lines if score.strip())
-    rows = [*rows_of(gold, Row, records)]
+    rows = [*rows_of(gold, StsRow, records)]
     if len(rows) != count or len(scores) != len(texts):
         raise UserError(f"{gold}: {len(rows):,} scores in {len(scores):,} lines, expected the "
                         f"official {count:,} in the {len(texts):,} of {inputs.name}; fetch both "
@@ -114,18 +114,16 @@ def _set(folder, name, count):
     return rows
 
 
-def scores(encode, sts):
+def scores(run, sts, encode):
     """The similarity of each pair, plain and under a Run's tuned matrix: row → (n,).
 
     Each is read in two ways: as the paper does, −arccos, and as the cosine itself (ours). Pearson's
     r sees the difference, because −arccos spreads out cosines near 1.
     """
     encoders = {"trained": encode}
-    if isinstance(encode, Run) and encode.tuned is not None:
-        tuned = with_matrix(encode.model, encode.tuned)
-        encoders["trained, tuned"] = encode._replace(model=tuned)
-    rows = {row: angular_similarity(*np.split(unit_vectors(one, texts_of(sts)), 2))
-            for row, one in encoders.items()}
+    if run and run.tuned is not None:
+        encoders["trained, tuned"] = encode_of(run, tuned=True)
+    rows = {row: angular_similarity(*unit_vectors(one, sts)) for row, one in encoders.items()}
     return rows | {f"{row}, as cosine": np.cos(angle) for row, angle in rows.items()}
 
 
@@ -147,18 +145,23 @@ def figures(sts, similarity):
     Of a year the means over its sets, also weighted by their pairs, then r of each set.
     similarity: (n,) → metric → (value, low, high)
     """
-    genres, counts = np.unique(sts.genres, return_counts=True)
-    pairs = {str(genre): (similarity[sts.genres == genre], sts.labels[sts.genres == genre])
-             for genre in genres}
+    pairs = by_genre(sts, similarity)
     r = {genre: correlation(*of_genre) for genre, of_genre in pairs.items()}
     if not sts.year:
         return {"r": correlation(similarity, sts.labels), **r,
                 "rho": without_interval(100 * spearman(similarity, sts.labels))}
     of_sets = {"r": [value for value, *_ in r.values()],
                "rho": [100 * spearman(*of_set) for of_set in pairs.values()]}
+    counts = [len(labels) for _, labels in pairs.values()]
     return {f"{kind} {name}": without_interval(np.average(values, weights=weights))
             for kind, weights in (("mean", None), ("weighted", counts))
             for name, values in of_sets.items()} | r
+
+
+def by_genre(sts, similarity):
+    """Genre, or set of a year, → similarities and people's scores of its pairs: (m,), (m,)."""
+    return {str(genre): (similarity[sts.genres == genre], sts.labels[sts.genres == genre])
+            for genre in np.unique(sts.genres)}
 
 
 def lead(sts, one, other):
@@ -167,8 +170,9 @@ def lead(sts, one, other):
     Of a year the sets are resampled: of fewer than four there is no interval.
     """
     if sts.year:
-        return difference(np.mean, *([r for r, *_ in [*figures(sts, x).values()][4:]]
-                                     for x in (one, other)))
+        r_of_sets = ([100 * pearson(*of_set) for of_set in by_genre(sts, x).values()]
+                     for x in (one, other))
+        return difference(np.mean, *r_of_sets)
     return difference(lambda x, y, axis: 100 * scipy.stats.pearsonr(x, y, axis=axis).statistic,
                       one, other, sts.labels)
 
@@ -180,7 +184,7 @@ def note(name, sts, scores):
 
 def angular_similarity(u, v):
     """−arccos of the cosine of unit vectors, row by row (§4.3): u, v: (n, e) → (n,), −π … 0."""
-    return -np.arccos(np.clip((u.astype(np.float64) * v).sum(axis=1), -1, 1))
+    return -np.arccos(np.clip((u * v).sum(axis=1, dtype=np.float64), -1, 1))
 
 
 def score_0_to_5(similarity):
@@ -188,10 +192,10 @@ def score_0_to_5(similarity):
     return 5 * (1 + similarity / np.pi)
 
 
-def cosines(encode, sts):
-    """The cosine of each pair: (n,); encode: a list of n texts → unit vectors (n, e)."""
-    u, v = (encode(side).astype(np.float64) for side in (sts.sentences1, sts.sentences2))
-    return (u * v).sum(axis=1)
+def unit_vectors(encode, sts):
+    """The vectors of the first and of the second sentences, of unit length: float64 (n, d) each."""
+    vectors = np.asarray(encode(texts_of(sts)), np.float64)
+    return np.split(l2_normalize_forward(vectors)[0], 2)
 
 
 def texts_of(sts):

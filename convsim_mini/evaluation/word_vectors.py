@@ -7,7 +7,7 @@ from contextlib import suppress
 import numpy as np
 
 from ..common.cli import UserError, progress
-from ..common.files import read_lines
+from ..common.lines import read_lines
 from ..data.labelled import mistake
 
 HEADER = re.compile(rb"\d{1,18} (\d{1,18})")    # word2vec's: number of words, numbers in each

@@ -9,6 +9,7 @@ import json
 import secrets
 import sys
 import threading
+import time
 import webbrowser
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,14 +22,16 @@ from ..fast.threads import claim_process
 from ..common.cli import UserError, errors_in_one_line
 from ..evaluation.command import parser_of
 from ..training.run import load_run
-from .panels import PANELS, Explored
+from .panels import PANELS, Explored, fields
 
 FILES = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+LINKS = "\n".join(f'<a href="#{name}" data-fields="{" ".join(fields(name))}">{name.title()}</a>'
+                  for name in PANELS)
 MOST = 100_000    # bytes of a question
 POLICY = "default-src 'self'; img-src data:; frame-ancestors 'none'"    # nothing from elsewhere
 
 
-class Question(msgspec.Struct):
+class Asked(msgspec.Struct):
     """What the page sends."""
 
     sentence: str = ""
@@ -44,6 +47,14 @@ class Server(ThreadingHTTPServer):
         self.explored, self.lock, self.token = explored, threading.Lock(), secrets.token_urlsafe()
         self.address = f"http://127.0.0.1:{self.server_port}/{self.token}/"
 
+    def get_request(self):
+        """A connection. It waits where the system gives none, or the loop around it would spin."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(0.1)
+            raise
+
     def handle_error(self, request, client_address):
         """Say nothing of a connection that broke or was idle."""
         if not isinstance(sys.exception(), OSError):
@@ -51,7 +62,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """GET gives a file of the page, POST a panel's answer to a Question in JSON."""
+    """GET gives a file of the page, POST a panel's answer to what is Asked in JSON."""
 
     timeout = 30    # seconds for a request to arrive
 
@@ -59,19 +70,20 @@ class Handler(BaseHTTPRequestHandler):
         if (name := self.allowed(FILES)) is not None:
             text = Path(__file__).with_name(name or "page.html").read_text(encoding="utf-8")
             run = html.escape(str(self.server.explored.run.folder))
-            self.send(200, FILES[name], text.replace("$run", run))
+            self.send(200, FILES[name], text.replace("$run", run).replace("$links", LINKS))
 
     def do_POST(self):
         if panel := self.allowed(PANELS):
             try:
                 size = range(MOST).index(int(self.headers["Content-Length"]))
-                question = msgspec.json.decode(self.rfile.read(size), type=Question)
+                asked = msgspec.json.decode(self.rfile.read(size), type=Asked)
             except (TypeError, ValueError, msgspec.DecodeError):    # of the length; of the JSON
                 self.send(400, "text/plain", "Expected a question in JSON.")
                 return
             try:
                 with self.server.lock:                        # a model takes all cores
-                    answer = PANELS[panel](self.server.explored, msgspec.to_builtins(question))
+                    answer = PANELS[panel](self.server.explored,
+                                           **{name: getattr(asked, name) for name in fields(panel)})
             except UserError as error:
                 answer = {"status": str(error)}
             answer["about"] = PANELS[panel].__doc__

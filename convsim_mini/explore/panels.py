@@ -1,12 +1,13 @@
-"""What each panel shows: a function of an Explored run and a question, a dict of page.js's fields.
+"""What each panel shows: a function of an Explored run and of those of the page's fields it reads.
 
-It returns a dict for JSON: a `status`; `tables` of (caption, head, rows); a `map`; PNG `images`.
-A cell is a text, a number, or a dict: `content`, a `note` below it, the `word` to ask for when it
-is pressed, and whether it is `pressed`. The page shows the docstrings.
+It returns a dict that page.js shows: a `status`; `tables` of (caption, head, rows); a `map`; PNG
+`images`. A cell is a text, a number, or a dict: `content`, a `note` below it, the `word` to ask for
+when it is pressed, and whether it is `pressed`. The page shows the docstrings.
 """
 
 from base64 import b64encode
 from functools import cached_property
+from inspect import signature
 from itertools import chain, islice
 
 import numpy as np
@@ -57,18 +58,18 @@ def marked(explored, tokens):
             for token, note in zip(tokens, notes)]
 
 
-def reply(explored, question):
+def reply(explored, sentence):
     """The replies of the corpus with the best scores for your sentence. Lesson 5, The batch softmax
     loss, explains the learned part of the scores; the rest is TF-IDF."""
-    rows = best_replies(explored.replies, question["sentence"], REPLIES)
+    rows = best_replies(explored.replies, sentence, REPLIES)
     return {"status": f"The best of {len(explored.replies):,} replies.",
             "tables": [("Best replies", ["score", "reply", "once said to"], rows)]}
 
 
-def compare(explored, question):
+def compare(explored, compared):
     """The cosines of your sentences, and how that of the first two changes when a word is left out
     and its neighbours close the gap."""
-    sentences = [text for text in question["compared"].split("\n") if tokenize(text)]
+    sentences = [text for text in compared.split("\n") if tokenize(text)]
     tokens = [tokenize(text) for text in sentences]
     if not 2 <= len(sentences) <= 8 or max(map(len, tokens)) > LONGEST:
         return {"status": f"Type two to eight sentences of up to {LONGEST} words, one a line."}
@@ -85,17 +86,17 @@ def compare(explored, question):
     return {"status": f"Sentences 1 and 2: cosine {cosine:.2f}.", "tables": tables}
 
 
-def neighbours(explored, question):
+def neighbours(explored, sentence):
     """The lines nearest to your sentence, of the first 20,000 pairs: by meaning, the cosine of the
     learned vectors, plus by words, the cosine of TF-IDF. Lesson 22, The shape of the space, says
     why some are near to many."""
-    hits, = explored.lines.search([question["sentence"]], NEAREST)
+    hits, = explored.lines.search([sentence], NEAREST)
     return {"status": f"The best of {len(explored.lines):,} lines.",
             "tables": [("Nearest lines", ["score", "meaning", "words", "line"],
                         [(*hit[:3], hit.row[LINE]) for hit in hits])]}
 
 
-def attention(explored, question):
+def attention(explored, sentence, word=0):
     """How much each head looks from the piece of a word that you choose to each piece, layer by
     layer. Lesson 12, One attention head, explains it."""
     encoder = ENCODERS[explored.run.config.model.encoder]
@@ -103,11 +104,11 @@ def attention(explored, question):
         return {"status": f"A {encoder.short} has no attention. A run with --encoder transformer "
                           "has."}
     vocabulary = explored.run.vocabulary
-    packed = vocabulary.encode([question["sentence"]])
+    packed = vocabulary.encode([sentence])
     pieces = [*map(vocabulary.token, packed.ids[:explored.run.config.model.max_tokens].tolist())]
     layers = encoder.attention(explored.run.model, packed)
     weights = np.concatenate([layer[0] for layer in layers])              # (layers, heads, n, n)
-    word = min(question["word"], len(pieces) - 1)
+    word = min(word, len(pieces) - 1)
     head = [{"content": piece, "word": k, "pressed": k == word} for k, piece in enumerate(pieces)]
     return {"status": f"From \u201c{pieces[word]}\u201d.", "tables": [
         (f"Layer {number}", ["", *head],
@@ -115,11 +116,11 @@ def attention(explored, question):
         for number, layer in enumerate(weights[:, :, word].tolist(), start=1)]}
 
 
-def sentence_map(explored, question):
+def sentence_map(explored, sentence):
     """Lines of the corpus in the two directions in which they differ most: the bluer, the nearer to
     yours in all directions. Lesson 22, The shape of the space, explains such directions."""
     vectors, texts, axes = explored.map
-    yours = explored.lines.encoder.encode([question["sentence"]])
+    yours = explored.lines.encoder.encode([sentence])
     places = np.concatenate([vectors, yours]) @ axes.T
     places = (places - places.min(axis=0)) / np.ptp(places, axis=0)       # 0 to 1
     cosines = vectors @ yours[0]
@@ -128,7 +129,7 @@ def sentence_map(explored, question):
             "map": [*zip([*texts, "yours"], places.tolist(), [*shares, 1])]}
 
 
-def learning(explored, question):
+def learning(explored):
     """Loss and P@N, the share of messages whose true reply is among the best N of 100, while the
     run learned: the figure in its folder. Lesson 18, Train it, explains such curves."""
     run = explored.run
@@ -140,5 +141,10 @@ def learning(explored, question):
             "tables": [("Measured on dev", ["step", *MEASURED], rows)]}
 
 
-PANELS = {"reply": reply, "compare": compare, "neighbours": neighbours, "attention": attention,
+PANELS = {"compare": compare, "reply": reply, "neighbours": neighbours, "attention": attention,
           "map": sentence_map, "learning": learning}
+
+
+def fields(panel):
+    """The names of the fields of a question that a panel reads."""
+    return [*signature(PANELS[panel]).parameters][1:]

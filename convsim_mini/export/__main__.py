@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..common.arrays_file import in_16_bits
 from ..common.cli import errors_in_one_line
 from ..common.files import new_folder, write_text
 from ..core.model import ENCODERS
@@ -37,7 +38,7 @@ def open_exported(folder):
 def write_model(folder, encoder):
     """Write all files but the card. The response network and NLI's classifier are left out."""
     config = encoder.model.config
-    arrays = {name: array.astype(np.float16) for name, array in encoder.model.params.items()
+    arrays = {name: in_16_bits(array) for name, array in encoder.model.params.items()
               if name.startswith("encoder.")}
     np.savez(folder / "model.npz", **arrays)
     code = Path(sys.modules[ENCODERS[config.encoder].forward.__module__].__file__)
@@ -87,8 +88,9 @@ def main(argv=None):
     encoder = encoder_of(run, options.tuned)
     with new_folder(options.out, "choose another folder with --out") as folder:
         write_model(folder, encoder)
-        of_run, of_folder = (cell(sts.figures(pairs, sts.cosines(one.encode, pairs))["r"])
-                             for one in (encoder, open_exported(folder)))
+        cosines = (np.vecdot(*sts.unit_vectors(one.encode, pairs))
+                   for one in (encoder, open_exported(folder)))
+        of_run, of_folder = (cell(sts.figures(pairs, some)["r"]) for some in cosines)
         write_text(folder / "README.md", card(run, encoder, options.out, of_folder))
     print(f"STS own set, r × 100: the run {of_run}, the folder {of_folder}")
     megabytes = sum(path.stat().st_size for path in options.out.rglob("*")) / 1e6

@@ -1,18 +1,19 @@
 """Faster twins of core's functions: threads, compiled loops, CUDA kernels. `install` puts them in.
 
-core/ holds the definitions. TWINS names for each function that has one its twin for NumPy's arrays,
-in host.py, and for CuPy's, in kernels.py. A test compares each with its definition.
+core/ holds the definitions. A twin has the name of its function. The one in host.py runs on NumPy's
+arrays, the one in kernels.py on CuPy's; a test compares each with its definition.
 
-    host.py      NumPy on all cores, in place where that saves memory
-    threads.py   work shared out among the cores, and memory that is kept
-    fingerprints.py    which functions of core are still those that their twins were tested against
-    loops.py     two loops that numba compiles where it is installed
-    kernels.py   what a GPU runs in their place
-    cuda.py      how the kernels in the .cu files are compiled and started
-    devices.py   the host or a GPU
+    twins.py          the table of functions and twins
+    fingerprints.py   which functions of core are still as their twins were tested against
+    host.py           NumPy on all cores
+    threads.py        how work is shared out among the cores, and how freed memory is kept
+    loops.py          two loops that numba compiles where it is installed
+    kernels.py        a GPU's kernels, called; their code is in the .cu files
+    cuda.py           how a kernel is compiled and started
+    devices.py        the choice of host or GPU
 
-A reader who changes a function of core runs that function: its twin stays out. CONVSIM_PLAIN=1 in
-the environment, or `train --plain`, keeps all of them out, as a debugger wants it.
+If you change a function of core, yours runs: its twin stays out. CONVSIM_PLAIN=1 in the
+environment, or `train --plain`, keeps all twins out, which is what you want in a debugger.
 """
 
 import os
@@ -21,14 +22,14 @@ import sys
 import numpy as np
 
 PLAIN = "CONVSIM_PLAIN"
-INSTALLED = set()    # modules for whose arrays the twins are in place
+INSTALLED = set()    # numpy, cupy or both: the modules whose arrays have their twins in place
 
 
 def install(xp=np):
-    """Put the twins for arrays of module xp in place, numpy or cupy; they stay there.
+    """Register the twins for arrays of module xp, numpy or cupy, for the rest of the process.
 
-    A changed function of core keeps its place, and so does the other of its forward and backward,
-    because the two share a cache. It is named on stderr.
+    A function of core that was changed gets none and is named on stderr. Neither does its backward,
+    or its forward, because the two share a cache.
     """
     from .fingerprints import changed, layer_of, place_of
     from .twins import TWINS
@@ -36,11 +37,11 @@ def install(xp=np):
         return
     INSTALLED.add(xp)
     twins = {plain: of_host if xp is np else of_gpu for plain, (of_host, of_gpu) in TWINS.items()}
-    own = [plain for plain in changed(TWINS) if twins[plain]]
-    for plain in own:
+    edited = [plain for plain in changed(TWINS) if twins[plain]]
+    for plain in edited:
         print(f"{place_of(plain)}: {plain.__name__} was changed, or what it uses; it runs as it "
               "stands there, not its faster twin", file=sys.stderr)
-    layers = set(map(layer_of, own))
+    layers = set(map(layer_of, edited))
     for plain, twin in twins.items():
         if twin and layer_of(plain) not in layers:
             plain.register(xp.ndarray, twin)

@@ -10,7 +10,8 @@ from ..common.cli import UserError
 
 FILES = ("layers.cu", "embeddings.cu", "attention.cu", "losses.cu", "optim.cu")
 HERE = Path(__file__).parent
-UNASKED = 47 * 1024          # bytes of shared memory; the kernel's own arrays have the 48th KB
+OWN_ARRAYS = 1024            # bytes of shared memory that the code of a kernel may declare
+WITHOUT_ASKING = 48 * 1024   # bytes of it that any block may have
 
 
 def source(file, dtype, width=64):
@@ -49,19 +50,22 @@ def like(x, *shape, dtype=None):
     return cupy.empty(shape or x.shape, dtype or x.dtype)
 
 
-def launch(kernel, blocks, threads, like, *arguments, shared=0, width=64):
+def launch(kernel, blocks, threads, *arguments, dtype=None, shared=0, width=64):
     """Start the kernel "file.name" on the current stream. It runs after this function returns.
 
-    blocks, threads: tuples; like: an array, its dtype is the kernel's `real`; shared: how many
+    blocks, threads: tuples; dtype: of `real`, by default that of the first array; shared: how many
     `real` numbers each block has in shared memory; width: see `source`. Arguments are numbers,
     C-contiguous arrays or None (a null pointer). Raises ValueError for a wrong number of them and
     for an array that is not C-contiguous, UserError where the device has too little shared memory.
     """
-    function, makers = _kernel(kernel, like.dtype, width)
-    shared *= like.dtype.itemsize
-    if shared > UNASKED:
+    if 0 in blocks:                                           # CuPy would start one
+        return
+    dtype = dtype or next(x for x in arguments if x is not None).dtype
+    function, makers = _kernel(kernel, dtype, width)
+    shared *= dtype.itemsize
+    if shared > WITHOUT_ASKING - OWN_ARRAYS:
         import cupy
-        most = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"] - 1024
+        most = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"] - OWN_ARRAYS
         if shared > most:
             raise UserError(f"--device gpu: {kernel} needs {shared:,} bytes of shared memory, the "
                             f"device has {most:,}; use more --model.heads or a smaller "

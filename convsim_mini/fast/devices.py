@@ -1,4 +1,4 @@
-"""Where to compute: the host or a GPU, and what it is called."""
+"""Where to compute, on the host or on a GPU, and the name of what computes."""
 
 import platform
 import re
@@ -11,15 +11,15 @@ from . import install
 from .loops import numba_module
 from .threads import number_of_cores
 
-INSTALL_CUPY = 'pip install "cupy-cuda12x[ctk]"   (CUDA 13 drivers: "cupy-cuda13x[ctk]")'
+INSTALL_CUPY = ('pip install "cupy-cuda12x[ctk]>=14,<15"   (CUDA 13 drivers: '
+                '"cupy-cuda13x[ctk]>=14,<15")')
 
 
 def device_module(device, precision="tf32", number=0):
     """numpy for "cpu", cupy for "gpu", with their twins installed.
 
     precision: of a GPU's products, "tf32" or "fp32"; number: of the GPU on this host. Raises
-    UserError where it cannot be used, or where a first small product fails (cuBLAS is loaded only
-    then).
+    UserError where it cannot be used or a first small product fails, for which cuBLAS is loaded.
     """
     if device not in ("cpu", "gpu"):
         raise UserError(f'device {device!r}: expected "cpu" or "gpu"')
@@ -29,6 +29,8 @@ def device_module(device, precision="tf32", number=0):
     try:
         import cupy
         import cupy._core._routines_linalg as linalg
+        if int(cupy.__version__.split(".")[0]) < 14:          # its argsort waits for the GPU
+            raise ImportError(f"CuPy 14 is needed, found {cupy.__version__}")
         found = cupy.cuda.runtime.getDeviceCount()
         cupy.cuda.Device(min(number, found - 1)).use()
         capability = int(cupy.cuda.Device().compute_capability)    # "90": 9.0; no TF32 before 8.0
@@ -37,7 +39,8 @@ def device_module(device, precision="tf32", number=0):
                                 else linalg.COMPUTE_TYPE_DEFAULT)
         float((cupy.ones((8, 8), cupy.float32) @ cupy.ones((8, 8), cupy.float32)).sum())
     except Exception as error:    # no CuPy, driver, GPU, free memory, or CUDA library
-        reason = str(error).strip().splitlines()[0]
+        # CuPy's own ImportError begins with a line of "="; its cause names what is missing
+        reason = (str(error.__cause__ or error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(f"--device gpu: CuPy cannot compute ({reason}); nvidia-smi must list a GPU "
                         "with free memory, and CuPy fit its CUDA version: "
                         f"{python_m(INSTALL_CUPY)}") from None

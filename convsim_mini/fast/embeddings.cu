@@ -1,6 +1,5 @@
 // Kernels of embeddings.py, of `update_rows` (optim.py), and of the placed embedding and the mean
-// (transformer_layers.py). But for update_rows, a block has a sentence, a thread some of its d
-// columns.
+// (transformer_layers.py). In all but update_rows a block has a sentence, a thread some columns.
 
 // packed.bigram_buckets, of one pair of words
 __device__ int bigram_bucket(int left, int right, u64 buckets) {
@@ -53,13 +52,15 @@ extern "C" __global__ void placed_embedding_forward(
         }
 }
 
-// mean_pool_forward: y_b = (1/n) Σ x_i.
-extern "C" __global__ void mean_pool_forward(const real* x, const i64* offsets, real* y, int d) {
-    i64 begin = offsets[blockIdx.x], n = offsets[blockIdx.x + 1] - begin;
+// sum_rows: y_b = Σ E_r over the ids r of sentence b; mean_pool_forward: y_b = (1/n) Σ x_i, which
+// has no ids.
+extern "C" __global__ void sum_rows(const real* table, const int* ids, const i64* offsets, real* y,
+                                    int d, int mean) {
+    i64 begin = offsets[blockIdx.x], end = offsets[blockIdx.x + 1];
     for (int c = threadIdx.x; c < d; c += blockDim.x) {
         real sum = 0;
-        for (i64 i = 0; i < n; ++i) sum += x[(begin + i) * d + c];
-        y[(i64)blockIdx.x * d + c] = sum / n;
+        for (i64 i = begin; i < end; ++i) sum += table[(ids ? ids[i] : i) * d + c];
+        y[(i64)blockIdx.x * d + c] = mean ? sum / (end - begin) : sum;
     }
 }
 

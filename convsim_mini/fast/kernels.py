@@ -1,8 +1,8 @@
-"""What a GPU runs in place of the NumPy functions: each stands here under its name and contract.
+"""Twins for CuPy's arrays. The docstring of core's function of the same name holds for each.
 
-The docstring of core's function of the same name holds for each. The kernels are CUDA C, in the .cu
-files. The comment above a kernel says which of the loops a block, a warp and a thread do. Results
-are the same up to rounding; dropout draws the same bits. No function waits for the device.
+What takes core several passes over memory, each a launch, is one kernel here. The kernels are CUDA
+C, in the .cu files; the comment above each says which of the loops a block, a warp and a thread do.
+Results are the same up to rounding; dropout draws the same bits. No function waits for the device.
 """
 
 import numpy as np
@@ -16,20 +16,19 @@ PARAMETERS = np.dtype([(name, np.uint64, 96)                  # struct Parameter
 
 
 def _bits(dropout):
-    """A Dropout as the kernels take it: its key, its share in 256ths."""
-    rate, key = dropout
-    return key, round(256 * rate)
+    """A Dropout as the kernels take it: its key, its rate in 256ths."""
+    return dropout.key, round(256 * dropout.rate)
 
 
 def _column_sums(kernel, columns, dy, *arguments):
     """A kernel's sums over the rows of dy: (N, d) → (columns,).
 
-    A block has 8 columns, so 512 columns would leave half of a large GPU idle. Of 2,048 rows and
-    more it sums a share, and a second launch adds these in order.
+    A block has 8 columns, so 512 columns leave half of a large GPU idle. Of 16,384 rows and more
+    blocks sum shares, which a second launch adds in order. Of fewer, a launch costs more than that.
     """
-    shares = max(1, min(64, len(dy) // 1024))
+    shares = max(1, min(64, len(dy) // 8192))
     sums = like(dy, shares, columns)
-    launch(kernel, (-(-dy.shape[1] // 8), shares), (8, 64), dy, dy, *arguments, sums, *dy.shape)
+    launch(kernel, (-(-dy.shape[1] // 8), shares), (8, 64), dy, *arguments, sums, *dy.shape)
     return sums[0] if shares == 1 else _bias_gradient(sums)
 
 
@@ -47,6 +46,11 @@ def _threads(columns):
     return (min(256, -(-columns // 32) * 32),)
 
 
+def _elements(x):
+    """Blocks and threads of a kernel in which each thread has a number of x."""
+    return (-(-x.size // 256),), (256,)
+
+
 # ---------------------------------------------------------------- layers, also of a Transformer
 
 def linear_forward(x, weight, bias=None):
@@ -62,8 +66,14 @@ def linear_backward(dy, cache):
 
 
 def _add_bias(y, bias, relu=False, bits=(0, 0)):
-    launch("layers.bias_activation", (len(y),), _threads(y.shape[1]), y, y, bias, y.shape[1], relu,
+    launch("layers.bias_activation", (len(y),), _threads(y.shape[1]), y, bias, y.shape[1], relu,
            *bits)
+
+
+def tanh_backward(dy, y):
+    dx = like(dy)
+    launch("layers.tanh_backward", *_elements(dy), dy, y, dx, dy.size)
+    return dx
 
 
 def position_wise_forward(x, weight0, bias0, weight1, bias1, dropout=NO_DROPOUT):
@@ -92,7 +102,7 @@ def layer_norm_backward(dy, cache):
 
 def add_norm_forward(x, y, weight, bias, dropout=NO_DROPOUT):
     z, normal, scale, bits = like(y), like(y), like(y, len(y), 1), _bits(dropout)
-    launch("layers.add_norm_forward", *_warps(len(y)), y, x, y, weight, bias, z, normal, scale,
+    launch("layers.add_norm_forward", *_warps(len(y)), x, y, weight, bias, z, normal, scale,
            *y.shape, *bits)
     return y, z, (normal, scale, weight, bits)
 
@@ -102,7 +112,7 @@ def add_norm_backward(dy, cache):
     normal, scale, weight, bits = cache
     dx, d = like(dz), len(weight)
     dy = like(dz) if bits[1] else dx
-    launch("layers.add_norm_backward", *_warps(len(dz)), dz, dz, ds, normal, scale, weight, dx, dy,
+    launch("layers.add_norm_backward", *_warps(len(dz)), dz, ds, normal, scale, weight, dx, dy,
            *dz.shape, *bits)
     sums = _column_sums("layers.norm_weights_backward", 2 * d, dz, normal)
     return dx, dy, sums[:d], sums[d:]
@@ -110,14 +120,14 @@ def add_norm_backward(dy, cache):
 
 def l2_normalize_forward(x):
     y, norm = like(x), like(x, len(x), 1)
-    launch("layers.l2_normalize_forward", *_warps(len(x)), x, x, y, norm, *x.shape)
+    launch("layers.l2_normalize_forward", *_warps(len(x)), x, y, norm, *x.shape)
     return y, (y, norm)
 
 
 def l2_normalize_backward(dy, cache):
     y, norm = cache
     dx = like(dy)
-    launch("layers.l2_normalize_backward", *_warps(len(dy)), dy, dy, y, norm, dx, *dy.shape)
+    launch("layers.l2_normalize_backward", *_warps(len(dy)), dy, y, norm, dx, *dy.shape)
     return dx
 
 
@@ -130,7 +140,7 @@ def dropout_backward(dy, bits):
     if not bits[1]:
         return dy
     dx = like(dy)
-    launch("layers.dropout", (-(-dy.size // 256),), (256,), dy, dy, dx, dy.size, *bits)
+    launch("layers.dropout", *_elements(dy), dy, dx, dy.size, *bits)
     return dx
 
 
@@ -140,8 +150,8 @@ def word_bag_forward(table, packed, word_rows):
     B, d, M = len(packed.offsets) - 1, table.shape[1], 2 * len(packed.ids) - len(packed.offsets) + 1
     y, scale = like(table, B, d), like(table, B, 1)
     rows, sources = like(table, M, dtype=np.int32), like(table, M, dtype=np.int32)
-    launch("embeddings.word_bag_forward", (B,), _threads(d), table, table, packed.ids,
-           packed.offsets, y, scale, rows, sources, word_rows, len(table) - word_rows, d)
+    launch("embeddings.word_bag_forward", (B,), _threads(d), table, packed.ids, packed.offsets, y,
+           scale, rows, sources, word_rows, len(table) - word_rows, d)
     return y, (rows, sources, scale)
 
 
@@ -149,33 +159,37 @@ def placed_embedding_forward(table, packed, signal, dropout=NO_DROPOUT):
     d, bits = table.shape[1], _bits(dropout)
     x = like(table, len(packed.ids), d)
     launch("embeddings.placed_embedding_forward", (len(packed.offsets) - 1, 4), (128, 4), table,
-           table, packed.ids, packed.offsets, signal, x, d, *bits)
+           packed.ids, packed.offsets, signal, x, d, *bits)
     return x, (packed.ids, bits)
 
 
-def mean_pool_forward(x, packed):
-    y = like(x, len(packed.offsets) - 1, x.shape[1])
-    launch("embeddings.mean_pool_forward", (len(y),), _threads(x.shape[1]), x, x, packed.offsets, y,
-           x.shape[1])
-    return y, (packed.offsets, len(x))
-
-
 def sum_rows(table, packed):
-    means, _ = mean_pool_forward(table.take(packed.ids, axis=0), packed)
-    return means * packed.lengths.astype(table.dtype)[:, None]
+    return _sum_rows(table, packed.ids, packed.offsets, False)
+
+
+def mean_pool_forward(x, packed):
+    return _sum_rows(x, None, packed.offsets, True), (packed.offsets, len(x))
+
+
+def _sum_rows(table, ids, offsets, mean):
+    """The sum or the mean of each sentence's rows; ids: None for all rows, as they stand."""
+    y = like(table, len(offsets) - 1, table.shape[1])
+    launch("embeddings.sum_rows", (len(y),), _threads(y.shape[1]), table, ids, offsets, y,
+           y.shape[1], mean)
+    return y
 
 
 def mean_pool_backward(dy, cache):
     offsets, N = cache
     dx = like(dy, N, dy.shape[1])
-    launch("embeddings.mean_pool_backward", (len(dy),), _threads(dy.shape[1]), dy, dy, offsets, dx,
+    launch("embeddings.mean_pool_backward", (len(dy),), _threads(dy.shape[1]), dy, offsets, dx,
            dy.shape[1])
     return dx
 
 
 def update_rows(table, parts, rate, squares=None):
-    grad, d = parts[0] if len(parts) == 1 else joined(parts), table.shape[1]
-    launch("embeddings.update_rows", (len(grad.rows),), (32, 8), table, table, squares, grad.rows,
+    grad, d = joined(parts), table.shape[1]
+    launch("embeddings.update_rows", (len(grad.rows),), (32, 8), table, squares, grad.rows,
            grad.sources, grad.rows.argsort(), grad.values, len(grad.rows), d, rate,
            shared=8 * -(-d // 32) * 32)
 
@@ -185,15 +199,15 @@ def update_rows(table, parts, rate, squares=None):
 def attention_forward(qkv, offsets, heads, dropout=NO_DROPOUT):
     N, d, bits = len(qkv), qkv.shape[1] // 3, _bits(dropout)
     y, log_sums, m = like(qkv, N, d), like(qkv, N, heads), d // heads
-    launch("attention.attention_forward", (heads * (len(offsets) - 1),), (128,), qkv, qkv, offsets,
-           y, log_sums, heads, *bits, shared=64 * (m | 1) + 16 * (m + 32), width=m)
+    launch("attention.attention_forward", (heads * (len(offsets) - 1),), (128,), qkv, offsets, y,
+           log_sums, heads, *bits, shared=64 * (m | 1) + 16 * (m + 32), width=m)
     return y, (qkv, offsets, heads, bits, y, log_sums)        # log Σ_j e^s_ij of each i: (N, h)
 
 
 def attention_backward(dy, cache):
     qkv, offsets, heads, bits, y, log_sums = cache
     dqkv, dots, m = like(qkv), like(log_sums), y.shape[1] // heads
-    launch("attention.attention_backward", (heads * (len(offsets) - 1),), (128,), qkv, dy, y, qkv,
+    launch("attention.attention_backward", (heads * (len(offsets) - 1),), (128,), dy, y, qkv,
            offsets, log_sums, dots, dqkv, heads, *bits,
            shared=64 * (m | 1) + 16 * (2 * m + 64), width=m)
     return dqkv
@@ -203,15 +217,14 @@ def attention_backward(dy, cache):
 
 def batch_softmax_forward(u, v, scale=1.0, first=0):
     losses, p = like(u, len(u)), u @ v.T
-    launch("losses.softmax_rows", (len(p),), _threads(len(v)), p, p, losses, len(v), first,
-           scale)
+    launch("losses.softmax_rows", (len(p),), _threads(len(v)), p, losses, len(v), first, scale)
     return losses.sum() / len(v), (u, v, scale, p, first)
 
 
 def batch_softmax_backward(dloss, cache):
     u, v, scale, p, first = cache
     ds = like(p)
-    launch("losses.softmax_rows_backward", (len(p),), _threads(len(v)), p, p, ds, len(v), first,
+    launch("losses.softmax_rows_backward", (len(p),), _threads(len(v)), p, ds, len(v), first,
            float(dloss * scale / len(v)))
     return ds @ v, ds.T @ u
 
@@ -239,4 +252,5 @@ def _update(kernel, arrays, *numbers):
         for name, of_kind in zip(PARAMETERS.names, arrays):
             table[name][:len(some)] = [x.data.ptr for x in of_kind[first:first + most]]
         table["size"][:len(some)] = [p.size for p in some]
-        launch(f"optim.{kernel}", (64, len(some)), (256,), some[0], table, *numbers)
+        launch(f"optim.{kernel}", (64, len(some)), (256,), table, *numbers,
+               dtype=params[0].dtype)

@@ -147,6 +147,12 @@ extern "C" __global__ void l2_normalize_backward(const real* dy, const real* y, 
         dx[begin + c] = (dy[begin + c] - along * y[begin + c]) / norm[row];
 }
 
+// tanh_backward: a thread has a number.
+extern "C" __global__ void tanh_backward(const real* dy, const real* y, real* dx, i64 size) {
+    i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < size) dx[at] = dy[at] * (1 - y[at] * y[at]);
+}
+
 // dropout_forward, and backward: a thread has a number.
 extern "C" __global__ void dropout(const real* x, real* y, i64 size, u64 key, int threshold) {
     i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,7 +1,7 @@
-"""Two loops over rows of a table, as plain as they can be. numba compiles them where it is there.
+"""Two loops over rows of a table, which numba compiles where it is installed.
 
-NumPy and SciPy need several passes over the same numbers; a loop needs one. Tests compare these
-loops, in Python as they stand here, with the functions that they replace.
+NumPy and SciPy need several passes over the same numbers; a loop needs one. Tests run these loops
+compiled and as plain Python, and compare them with the functions that they replace.
 """
 
 from functools import cache
@@ -9,8 +9,8 @@ from functools import cache
 import numpy as np
 
 
-def sum_rows(ids, offsets, table, y):
-    """y_b = Σ_m table[ids_m], m from offsets_b to offsets_{b+1} − 1, for every row b of y.
+def sum_rows(y, table, ids, offsets):
+    """`host.sum_into`: y_b = Σ_m table[ids_m], m from offsets_b to offsets_{b+1} − 1.
 
     Rows lie anywhere in a table that no cache holds. So eight are fetched at a time: the processor
     waits for all of them at once, and y_b is read and written once for eight.
@@ -32,11 +32,8 @@ def sum_rows(ids, offsets, table, y):
             m += 1
 
 
-def step_rows(rows, grads, table, rate, squares):
-    """table_r ← table_r − rate g_r, r = rows_u, g_r = grads[u], for every u; squares as optim.py's.
-
-    One pass over each row where NumPy needs six.
-    """
+def step_rows(table, rows, grads, rate, squares):
+    """core/optim.py's function of this name, in one pass over each row."""
     for u in range(len(rows)):
         row, grad = table[rows[u]], grads[u]
         step = rate

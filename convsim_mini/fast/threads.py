@@ -1,6 +1,6 @@
-"""All cores of the host: rows shared out among threads of our own, and BLAS with one thread.
+"""All cores of the host: rows are shared out among our own threads, and BLAS gets one thread.
 
-NumPy's and SciPy's work releases the GIL, so threads of Python compute side by side.
+NumPy and SciPy release the GIL while they compute, so Python's threads compute side by side.
 """
 
 import ctypes
@@ -17,12 +17,12 @@ from ..core.arrays import array_module
 from . import install
 
 _own_threads = False
-LARGE_PRODUCT = 2**23    # multiplications, from which on a second thread pays
+LARGE_PRODUCT = 2**23    # multiplications from which on a second thread pays
 
 
 @cache
 def number_of_cores():
-    """Cores that this process may use; OMP_NUM_THREADS, which limits BLAS, limits them too."""
+    """Cores that this process may use; OMP_NUM_THREADS limits them, as it limits BLAS."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     return min(available, int(wanted)) if wanted.isdecimal() and int(wanted) else available
@@ -30,22 +30,26 @@ def number_of_cores():
 
 @cache
 def _threads():
-    """A pool whose threads have all started; None where the system gives not so many."""
+    """A pool whose threads have all started, or None where the system refuses to start one."""
     pool, started = ThreadPoolExecutor(number_of_cores() - 1), Event()
     try:
         for _ in range(number_of_cores() - 1):
-            pool.submit(started.wait)                         # while they wait, each has its own
+            pool.submit(started.wait)                         # a waiting one takes no second task
     except RuntimeError:
         pool = None
     started.set()
     return pool
 
 
-def on_all_cores(function, parts):
-    """[function(part) for part in parts], each part in a thread of its own, if there are any.
+if hasattr(os, "register_at_fork"):                           # a fork has the pool, not its threads
+    os.register_at_fork(after_in_child=_threads.cache_clear)
 
-    It pays from a tenth of a millisecond of work. What no thread has begun when the first part is
-    done is computed here: on a busy machine a thread may start late.
+
+def on_all_cores(function, parts):
+    """[function(part) for part in parts], each part in a thread of its own where there are threads.
+
+    It pays from 0.1 ms of work on. A part that no thread has begun when the first part is done is
+    computed here: on a busy machine a thread may start late.
     """
     first, *others = parts
     if not others or not _threads():
@@ -58,7 +62,7 @@ def on_all_cores(function, parts):
 
 
 def fair_shares(work):
-    """Cut n items into one slice for each core. work: (n,), the total work before each item."""
+    """Cut n items into a slice for each core. work: (n,), the sum of the work before each item."""
     cores = number_of_cores()
     if len(work) < cores:
         return [slice(0, len(work))]
@@ -68,24 +72,23 @@ def fair_shares(work):
 
 
 def for_rows(function, x):
-    """function(slice) for slices that hold each row of x once, on all cores.
+    """function(slice) on all cores, for slices that together are the rows of x.
 
     A slice is a megabyte of x, which a core's cache holds.
     """
     at_once = max(1, 2**20 // max(1, x[:1].nbytes))
     slices = [slice(first, first + at_once) for first in range(0, len(x), at_once)]
-    if slices:
-        on_all_cores(lambda share: [function(rows) for rows in slices[share]],
-                     fair_shares(np.arange(len(slices))))
+    on_all_cores(lambda share: [function(rows) for rows in slices[share]],
+                 fair_shares(np.arange(len(slices))))
 
 
 def product(a, b):
-    """The matrix product a b: (n, k), (k, m) → (n, m), as `products`."""
+    """The matrix product a b of one pair: (n, k), (k, m) → (n, m). See `products`."""
     return products((a, b))[0]
 
 
 def products(*pairs):
-    """The matrix products a b of pairs (a, b), on either device; a list. Factors may be transposed.
+    """The matrix products [a b] of pairs (a, b), on either device. Factors may be transposed.
 
     After `claim_process` the rows of each a are shared out among the cores.
     """
@@ -104,25 +107,26 @@ def products(*pairs):
 
 
 def claim_process():
-    """A command that computes much calls this first: install(), and the process is its own.
+    """Set the whole process up for speed, as a command that computes much does first.
 
-    Each BLAS library that threadpoolctl knows gets one thread, whatever OPENBLAS_NUM_THREADS says;
-    `products` shares its work out among our own. OpenBLAS's threads wait for each other by
-    spinning, which beside other busy processes takes most of a step's time. Freed memory is kept.
+    The twins are installed and freed memory is kept. Each BLAS library that threadpoolctl knows
+    gets one thread, whatever OPENBLAS_NUM_THREADS says; `products` uses our threads instead.
+    OpenBLAS's wait for each other by spinning, which takes most of a step's time when other
+    processes are busy.
     """
     global _own_threads
     install()
     blas = ThreadpoolController().select(user_api="blas")
     blas.limit(limits=1)
-    _own_threads = len(blas) > 0                              # Apple's Accelerate it does not know
+    _own_threads = len(blas) > 0                              # 0 with Apple's Accelerate
     keep_freed_memory()
 
 
 def keep_freed_memory():
-    """Make the C library keep the memory of freed arrays instead of returning it to the kernel.
+    """Make the C library keep the memory of freed arrays instead of returning it to the system.
 
-    Every step frees large arrays and asks for the same sizes again. New pages from the kernel cost
-    a page fault each and are filled with zeros. Without mallopt this does nothing.
+    Every step frees large arrays and asks for the same sizes again. Each new page from the system
+    costs a page fault and is filled with zeros. Without mallopt this does nothing.
     """
     M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4                     # malloc.h
     with suppress(AttributeError, OSError, TypeError):

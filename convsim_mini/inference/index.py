@@ -1,6 +1,7 @@
 """An index: rows, embedded once and searched by meaning and by words, in memory or in a folder.
 
     vectors.npy    float32 (n, e): the learned vectors, unit length
+    first.npy      int64 (n,): the place of the first row with the same text
     tfidf.npz      the rows' words, weighted by how few of these rows hold them
     rows.jsonl     the n rows, a JSON object a line: column → value
     meta.json      what the vectors depend on, and the checksums of the files above
@@ -11,7 +12,7 @@ A search is exact: it reads every vector.
 import json
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -20,15 +21,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..common.cli import UserError, python_m, user_errors
-from ..common.files import (
-    OURS, UNREADABLE, checksum, locked, new_folder, read_object, write_rows, write_text)
+from ..common.files import OURS, UNREADABLE, checksum, locked, new_folder, write_rows, write_text
+from ..common.lines import read_object
+from ..data.texts import text_of
 from ..fast.threads import product
-from .rows import text_of
 from .tfidf import Tfidf, read_tfidf, tfidf_of, write_tfidf
 
-FORMAT = 6       # of the four files
+FORMAT = 7       # of the five files
 META = "meta.json"
-FILES = VECTORS, TFIDF, ROWS = "vectors.npy", "tfidf.npz", "rows.jsonl"
+FILES = VECTORS, FIRST, TFIDF, ROWS = "vectors.npy", "first.npy", "tfidf.npz", "rows.jsonl"
 WORDS = 1.0, 0.3    # weights of TF-IDF for messages and replies (ours: report/README.md)
 
 
@@ -40,6 +41,12 @@ class Hit(NamedTuple):
     words: float      # cosine of their TF-IDF
     number: int       # of the row, from 1 on; rows without text count
     row: dict[str, Any]    # column → value; of a text file {"line": …}
+    copies: int       # rows with the same text, of which this is the first
+
+
+def as_json(row):
+    """A row as an Index holds it: bytes."""
+    return json.dumps(row, default=str).encode()
 
 
 def nearest(scores, top):
@@ -62,6 +69,10 @@ class Index:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __reduce__(self):
+        vectors = np.asarray(self.vectors)                    # not the file that is mapped
+        return Index, (self.encoder, self.columns, self.side, vectors, self.rows)
+
     def __repr__(self) -> str:
         return f'Index({len(self):,} rows, column "{self.column}")'
 
@@ -73,7 +84,12 @@ class Index:
     @property
     def texts(self) -> list[str]:
         """The n texts that were embedded."""
-        return [text_of(self.row(place), self.column) for place in range(len(self))]
+        return [text_of(self.row(place).get(self.column)) for place in range(len(self))]
+
+    @cached_property
+    def first(self) -> np.ndarray:
+        """The place of the first row with the same text, for each row: int64 (n,)."""
+        return first_of(self.texts)
 
     @cached_property
     def tfidf(self) -> Tfidf:
@@ -86,31 +102,42 @@ class Index:
 
     def search(self, sentences: list[str], top: int = 10, words: float | None = None
                ) -> list[list[Hit]]:
-        """For each sentence its nearest rows, as Hits, best first.
+        """For each sentence its nearest rows, as Hits, best first. Equal texts are one hit.
 
         words: the weight of TF-IDF beside the learned vectors; 0: only meaning; None: WORDS.
-        Raises ValueError for top below 1 and for a sentence that is in no list.
+        Raises ValueError for top below 1, words below 0, and for a sentence that is in no list.
         """
         if isinstance(sentences, str):
             raise ValueError("expected a list of sentences; for one, encoder.search(index, it)")
         if top < 1:
             raise ValueError(f"{top} nearest rows, expected 1 or more")
         words = WORDS[self.side] if words is None else words
+        if not 0 <= words < np.inf:
+            raise ValueError(f"words {words}, expected a weight from 0 on")
+        copies = np.bincount(self.first)
+        distinct = np.flatnonzero(copies)
         learned = product(self.vectors, self.encoder.encode(sentences).T).T    # (q, n)
         found = []
         for meaning, counted in zip(learned, self.tfidf.scores(sentences)):
             both = meaning + words * counted
+            places = distinct[nearest(both[distinct], top)].tolist()
             found.append([Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
-                              self.row(k)) for k in nearest(both, top).tolist()])
+                              self.row(k), int(copies[k])) for k in places])
         return found
+
+
+def first_of(texts):
+    """Where each of n texts stands first: int64 (n,)."""
+    places = {}
+    return np.array([places.setdefault(text, place) for place, text in enumerate(texts)], np.int64)
 
 
 def index_of(encoder, rows):
     """The Index of Rows, in memory. Raises UserError where no row has text."""
     texts, kept = [], []
     for row in chain.from_iterable(rows.chunks):
-        texts.append(text_of(row, rows.columns[rows.side]))
-        kept.append(json.dumps(row, default=str).encode())
+        texts.append(text_of(row.get(rows.columns[rows.side])))
+        kept.append(as_json(row))
     if not any(texts):
         raise UserError("no row has text to embed; choose another column or file")
     vectors = encoder.encode(texts, show_progress_bar=None, as_responses=rows.side == 1)
@@ -149,7 +176,10 @@ def _open(folder, encoder):
         index = Index(encoder, tuple(meta["columns"]), meta["side"],
                       np.load(Path(folder, VECTORS), mmap_mode="r"),
                       Path(folder, ROWS).read_bytes().splitlines())
+        index.first = np.load(Path(folder, FIRST))
         index.tfidf = read_tfidf(Path(folder, TFIDF))
+        if {len(index.vectors), len(index.first), index.tfidf.columns.shape[0]} != {len(index)}:
+            raise ValueError("its files have different numbers of rows")
         return index
 
 
@@ -159,17 +189,18 @@ def build_index(encoder, rows, folder):
     Raises UserError where the folder is there already or cannot be written.
     """
     with new_folder(folder, "choose another folder") as new:
-        return _write(new, index_of(encoder, rows))
+        return write_index(new, index_of(encoder, rows))
 
 
-def add_to_index(encoder, rows, folder):
+def add_to_index(encoder, rows, folder, key=None):
     """Embed Rows and add them to the index in a folder, all or none; → a report.
 
-    The folder is written anew beside the old one, and takes its place at the end. Raises UserError
-    where the rows have other columns, or another process is adding rows.
+    Rows that it holds already are passed over; key: a column, by whose value a row replaces those
+    before it. The folder is written anew beside the old one, and takes its place at the end. Raises
+    UserError where the rows have other columns, or another process is adding rows.
     """
     folder = Path(os.path.realpath(folder))
-    new, old = Path(f"{folder}.new"), Path(f"{folder}.old")
+    target, old = Path(f"{folder}.new"), Path(f"{folder}.old")
     busy = f"{folder}: another process is adding to it; wait for it, and try again"
     with locked(folder.parent, busy, f"{OURS}-{folder.name}.lock"):
         index = open_index(folder, encoder)
@@ -177,29 +208,49 @@ def add_to_index(encoder, rows, folder):
             raise UserError(f"{folder}: holds {' and '.join(index.columns)}, the new rows "
                             f"{' and '.join(rows.columns)}; add rows with its columns, with "
                             "--replies or without as before, or make another index")
-        added = index_of(encoder, rows)
-        with new_folder(new, "delete it") as work:
-            report = _write(work, index, added)
+        kept, new = without_copies(index, chain.from_iterable(rows.chunks), key)
+        if not new:
+            return f"0 added; {len(index):,} rows"
+        added = index_of(encoder, rows._replace(chunks=[new]))
+        replaced = len(index) - len(kept)
+        if replaced:
+            index = replace(index, vectors=index.vectors[kept], rows=[index.rows[k] for k in kept])
+        with new_folder(target, "delete it") as work:
+            report = write_index(work, index, added)
             for name in ("", *FILES, META):
                 shutil.copymode(folder / name, work / name)
         index.vectors = None                                  # Windows moves no mapped file
-        with user_errors(f"{folder}: cannot be replaced", f"the whole index is {new}"):
+        with user_errors(f"{folder}: cannot be replaced", f"the whole index is {target}"):
             folder.rename(old)
-            new.rename(folder)
+            target.rename(folder)
         for path in old.iterdir():
             if not (folder / path.name).exists():             # a file of the user's
                 path.rename(folder / path.name)
         shutil.rmtree(old)
-    return f"{len(added):,} added; {report}"
+    return f"{len(added):,} added{f', {replaced:,} replaced' if key else ''}; {report}"
 
 
-def _write(folder, *parts):
+def without_copies(index, rows, key):
+    """The places of an Index's rows that stay, and those of some new rows that it lacks."""
+    known, new = {*index.rows}, {}
+    for row in rows:
+        if (text := as_json(row)) not in known:
+            new[row.get(key) if key else text] = row          # of equal keys the last counts
+    if key and None in new:
+        raise UserError(f'--key {key}: a row has nothing there; it has {", ".join(new[None])}')
+    kept = [k for k in range(len(index)) if not key or index.row(k).get(key) not in new]
+    return kept, [*new.values()]
+
+
+def write_index(folder, *parts):
     """Write the files of one index into a folder, with the rows of all parts; → a report."""
     encoder, columns, side = parts[0].encoder, parts[0].columns, parts[0].side
     with open(folder / ROWS, "wb") as file:
         file.writelines(row + b"\n" for part in parts for row in part.rows)
     number = write_rows(folder / VECTORS, (part.vectors for part in parts), encoder.dimension)
-    write_tfidf(folder / TFIDF, tfidf_of([text for part in parts for text in part.texts]))
+    texts = [text for part in parts for text in part.texts]
+    np.save(folder / FIRST, first_of(texts))
+    write_tfidf(folder / TFIDF, tfidf_of(texts))
     meta = {"made_by": {"format": FORMAT, **encoder.identity}, "columns": columns, "side": side,
             "crc32": {name: checksum(folder / name) for name in FILES}}
     write_text(folder / META, json.dumps(meta))

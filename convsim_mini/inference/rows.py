@@ -1,5 +1,6 @@
 """Rows to embed: the lines of a text file, or the rows of a table, read as training reads it."""
 
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -7,9 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..common.cli import UserError
-from ..common.files import chunked, text_lines
+from ..common.lines import chunked, text_lines
 from ..data.pairs import read_rows
-from ..data.tables_and_logs import FIELDS, KINDS, TABLES, Reading, kind_of
+from ..data.tables_and_logs import FIELDS, KINDS, TABLES, Reading, is_row, kind_of
+from ..data.texts import texts_of
 
 CHUNK = 4_096    # lines in memory at a time
 LINE = "line"    # the only column of a text file
@@ -24,56 +26,64 @@ class Rows(NamedTuple):
 
 
 def rows_of_texts(texts):
-    """An iterable of str as Rows."""
-    return Rows((LINE, LINE), 0, chunked(({LINE: text} for text in texts), CHUNK))
+    """An iterable of texts, as `text_of` takes them, as Rows."""
+    return Rows((LINE, LINE), 0, chunked(({LINE: text} for text in texts_of(texts)), CHUNK))
 
 
 def rows_of(source, reading=Reading(), side=0):
-    """The Rows of a file's name, a DataFrame or an iterable of str. Raises UserError."""
+    """The Rows of a file's name, a table as of `rows_of_table`, or an iterable of texts.
+
+    Raises UserError.
+    """
     if isinstance(source, (str, Path)):
         return rows_of_file(Path(source), reading, side)
     if isinstance(source, Mapping):
-        raise TypeError("rows are a mapping, expected texts, a DataFrame or a file's name")
+        raise TypeError("rows are a mapping, expected texts, a table or a file's name")
     if not hasattr(source, "columns"):
-        return rows_of_texts(source)
-    names = [*map(str, source.columns)]
-    name, = reading.columns or (names if len(names) == 1 else [None])
-    if name not in names:
-        raise UserError(f"a table needs column=NAME; it has {', '.join(names)}")
-    rows = (dict(zip(names, row)) for row in source.itertuples(index=False))
-    return Rows((name, name), side, chunked(rows, CHUNK))
-
-
-def text_of(row, column):
-    """The text in a column of a row; "" where there is none."""
-    return row[column] if isinstance(row.get(column), str) else ""
+        source = [*source]
+        if source and not is_row(source[0]):
+            return rows_of_texts(source)
+    return rows_of_table(source, reading, side)
 
 
 def rows_of_file(path, reading=Reading(), side=0):
     """The Rows of a file, plain, .gz or .zst, or of standard input (None).
 
-    A file of one of KINDS is read as training reads it. Each line of another file
-    is a row. side: which to embed of messages and replies, where no single column is asked for.
-    Raises UserError where the file cannot be read, a line is not in the encoding, or there is no
-    such column.
+    A file of one of KINDS is read as training reads it. Each line of another file is a row. Raises
+    UserError where the file cannot be read, holds JSON or XML under another name, or a line is not
+    in the encoding.
     """
-    if path is None or kind_of(path) not in KINDS:
-        name, file = ("standard input", sys.stdin.buffer) if path is None else (path, None)
-        if reading.columns:
-            raise UserError(f"{name}: has no columns; expected a {TABLES} file, or leave out "
-                            "--column and --columns")
-        return rows_of_texts(text_lines(name, file=file, encoding=reading.encoding))._replace(
-            side=side)
+    if path and kind_of(path) in KINDS:
+        return rows_of_table(path, reading, side)
+    name, file = ("standard input", sys.stdin.buffer) if path is None else (path, None)
+    if reading.columns:
+        raise UserError(f"{name}: has no columns; expected a {TABLES} file, or leave out --column "
+                        "and --columns")
+    lines = text_lines(name, file=file, encoding=reading.encoding)
+    first = next(lines)
+    if re.match(r"\s*(\{\s*\"|<(\?xml|!doctype|html)\b)", first, re.IGNORECASE):
+        raise UserError(f"{name}: holds JSON or XML, not lines of text; an object in each line is "
+                        "a .jsonl file: name it so")
+    return rows_of_texts(chain([first], lines))._replace(side=side)
+
+
+def rows_of_table(source, reading=Reading(), side=0):
+    """The Rows of a table, a file or in memory, read as training reads it.
+
+    side: which to embed of messages and replies, where no single column is asked for. Raises
+    UserError where it cannot be read or there is no such column.
+    """
+    name = source if isinstance(source, Path) else "the table"
     if side and reading.columns and [*reading.columns] == [*reading.known[:1]]:
-        raise UserError(f"{path}: {reading.columns[0]} holds the messages that the run was trained "
+        raise UserError(f"{name}: {reading.columns[0]} holds the messages that the run was trained "
                         "on, and --replies embeds answers; name their column, or leave out both")
-    parts = read_rows(path, reading=reading)
+    parts = read_rows(source, reading=reading)
     first = next(parts, None)
     if not first:
-        raise UserError(f"{path}: holds no pair of a message and its answer; name a column to "
+        raise UserError(f"{name}: holds no pair of a message and its answer; name a column to "
                         "embed with --column")
     columns = (first.fields[0], first.fields[-1])
     if reading.one and not reading.columns and columns != FIELDS:
-        print(f'{path}: the column "{columns[side]}"', file=sys.stderr)
+        print(f'{name}: the column "{columns[side]}"', file=sys.stderr)
     rows = (row for part in chain([first], parts) for row in part.rows)
     return Rows(columns, side, chunked(rows, CHUNK))

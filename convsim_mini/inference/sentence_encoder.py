@@ -5,25 +5,26 @@ import zlib
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..common.cli import UserError, progress, python_m
+from ..core.arrays import array_module
 from ..core.bi_encoder import BiEncoder
 from ..core.model import ENCODERS
 from ..core.text import UNKNOWN
 from ..data.tables_and_logs import Reading
+from ..data.texts import texts_of
 from ..core.layers import l2_normalize_forward
-from .projection import with_matrix
 from ..training.run import load_run
 from .index import Hit, Index, index_of, open_index
 from .rows import rows_of
 
 
 class DataFrame(Protocol):
-    """A table of pandas, which its columns tell from texts."""
+    """A table of pandas or polars, which its columns tell from texts."""
 
     columns: Any
 
@@ -51,13 +52,17 @@ class SentenceEncoder(BiEncoder):
 
     def encode(self, sentences: str | Iterable[str], show_progress_bar: bool | None = False,
                as_responses: bool = False) -> np.ndarray:
-        """As core's; show_progress_bar: None: in a terminal and in a notebook."""
-        if isinstance(sentences, Mapping) or hasattr(sentences, "columns"):
-            raise TypeError("sentences is a table, expected str: give one of its columns")
+        """As core's; None, NaN and NA are "", a number is its digits.
+
+        show_progress_bar: None: in a terminal and in a notebook
+        """
+        if isinstance(sentences, (Mapping, bytes)) or hasattr(sentences, "columns"):
+            raise TypeError(f"sentences: {type(sentences).__name__}, expected texts: of a table "
+                            "one of its columns")
         if isinstance(sentences, str):
             return super().encode(sentences, as_responses=as_responses)
         bar = {} if show_progress_bar is None else {"disable": not show_progress_bar}
-        return self.embed(self.packed(sentences), as_responses,
+        return self.embed(self.packed(texts_of(sentences)), as_responses,
                           partial(progress, desc="encoding", delay=1, **bar))
 
     def encode_responses(self, sentences: str | Iterable[str]) -> np.ndarray:
@@ -74,30 +79,45 @@ class SentenceEncoder(BiEncoder):
             raise TypeError("an encoder is trained already; on pairs: convsim_mini.fit(pairs)")
         return self
 
+    def __sklearn_clone__(self) -> Self:
+        return self                                           # nothing in it is ever changed
+
     def transform(self, sentences: str | Iterable[str]) -> np.ndarray:
         """`encode`, by the name that a pipeline of scikit-learn calls."""
         return self.encode(sentences)
 
-    def index(self, rows: str | Path | Iterable[str] | DataFrame, column: str | None = None,
+    def index(self, rows: str | Path | Iterable[str] | DataFrame, column: str | int | None = None,
               replies: bool = False, encoding: str = "utf-8") -> Index:
-        """An Index of rows to search, in memory: texts, a DataFrame, or a file of lines or a table.
+        """An Index of rows to search, in memory: texts, a table (a DataFrame, dicts …), or a file.
 
         column: the one to embed, if its name does not tell; replies: embed a table's replies;
         encoding: of a file without a mark. Raises UserError.
         """
-        reading = Reading((column,) if column else (), encoding, self.columns, one=True)
+        columns = () if column is None else (str(column),)
+        reading = Reading(columns, encoding, self.columns, one=True)
         return index_of(self, rows_of(rows, reading, int(replies)))
 
-    def search(self, index: Index | str | Path, sentence: str, k: int = 10,
-               words: float | None = None) -> list[Hit]:
+    @overload
+    def search(self, index: Index | str | Path, sentences: str, k: int = ...,
+               words: float | None = ...) -> list[Hit]: ...
+
+    @overload
+    def search(self, index: Index | str | Path, sentences: list[str], k: int = ...,
+               words: float | None = ...) -> list[list[Hit]]: ...
+
+    def search(self, index: Index | str | Path, sentences: str | list[str], k: int = 10,
+               words: float | None = None) -> list[Hit] | list[list[Hit]]:
         """The k rows of an Index, or of the folder of one, nearest to a sentence: Hits, best first.
 
-        words: as of Index.search. A folder is read and checked as a whole each time.
+        sentences: one, or several for a list of such lists; words: as of Index.search. A folder is
+        read and checked as a whole each time.
         """
         index = index if isinstance(index, Index) else open_index(index, self)
         if index.encoder.identity != self.identity:
             raise ValueError("another run made the index; search it with that run's encoder")
-        return index.search([sentence], k, words)[0]
+        if isinstance(sentences, str):
+            return index.search([sentences], k, words)[0]
+        return index.search([*sentences], k, words)
 
     @staticmethod
     def similarity(a: ArrayLike, b: ArrayLike) -> np.ndarray:
@@ -137,9 +157,23 @@ def encoder_of(run, tuned=False):
     """The SentenceEncoder of a Run that is loaded already; the rest as `load`."""
     if tuned and run.tuned is None:
         raise UserError(f"{run.path}: holds no tuned matrix; make it: " +
-                        python_m(f"convsim_mini.tune {run.path} --data DIR"))
-    matrix = run.tuned if tuned else None
-    crc = None if matrix is None else zlib.crc32(np.ascontiguousarray(matrix))
+                        python_m("convsim_mini.tune --data DIR", run.path))
+    model = with_matrix(run.model, run.tuned) if tuned else run.model
+    crc = zlib.crc32(np.ascontiguousarray(run.tuned)) if tuned else None
     identity = {"weights": run.weights, "matrix": crc}
-    return SentenceEncoder(with_matrix(run.model, matrix), run.vocabulary, identity,
-                           run.config.columns)
+    return SentenceEncoder(model, run.vocabulary, identity, run.config.columns)
+
+
+def with_matrix(model, matrix):
+    """A Model that multiplies the vectors of `model` by a matrix and gives them unit length again.
+
+    Vectors are u = x/‖x‖ with x = h W + b, and u M has the direction of x M = h (W M) + b M. So the
+    matrix becomes part of the last linear layer, and encoding takes no longer than before. With
+    config.bag x has a second summand, bag W_bag, and W_bag is multiplied by M, too.
+    matrix: (e, e) on the host
+    """
+    last = f"encoder.linear{len(model.config.layers) - 1}"
+    params = {name: p @ array_module(p).asarray(matrix, p.dtype)
+              if name in (f"{last}.weight", f"{last}.bias", "encoder.bag.weight") else p
+              for name, p in model.params.items()}
+    return model._replace(params=params)

@@ -6,6 +6,8 @@ from ..core.arrays import array_module
 from ..core.model import (
     TABLE, TASKS, encoder_backward, encoder_forward, loss_and_gradients)
 
+LESS_MEMORY = "train with --optim.chunk or a lower --optim.batch_size"    # advice
+
 
 def of_batch(config):
     """`loss_and_gradients`, or with optim.chunk its twin that needs less memory."""

@@ -23,7 +23,7 @@ from ..common.cli import ENDING, UserError, errors_in_one_line, handling, python
 from ..core.pairs import Batch
 from ..core.model import TABLE, TASKS
 from ..core.embeddings import SparseRows, joined
-from .chunks import of_batch
+from .chunks import LESS_MEMORY, of_batch
 from .workers import ALONE
 
 
@@ -197,7 +197,7 @@ class Workers(Team):
     def job(self):
         """End all workers where one raises an error, or the others would wait for ever."""
         try:
-            with errors_in_one_line():
+            with errors_in_one_line(LESS_MEMORY):
                 yield
         except BaseException as error:
             code = getattr(error, "code", 1)

@@ -7,7 +7,7 @@ from typing import get_args
 import msgspec
 
 from ..common.cli import UserError, did_you_mean
-from ..config import GROUPS, Config
+from ..config import GROUPS, SYNONYMS, Config
 from ..core.model import ENCODERS
 
 
@@ -37,7 +37,8 @@ def config_from_dict(values, where=""):
     values, known, nested = flat(values), settings(), {}
     for name, value in values.items():
         if name not in known:
-            raise UserError(f"{prefix}{name}: is not a setting{did_you_mean(name, known)}")
+            hint = did_you_mean(name, known, SYNONYMS)
+            raise UserError(f"{prefix}{name}: is not a setting{hint}")
         group, _, last = name.rpartition(".")
         target = nested.setdefault(group, {}) if group else nested
         is_list = known[name].default_factory is not dataclasses.MISSING

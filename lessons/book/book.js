@@ -24,6 +24,15 @@ const here = document.querySelector(".machine .here");    // on a narrow screen 
 if (here) document.querySelector("figure").scrollLeft =
   here.getBoundingClientRect().left - document.documentElement.clientWidth / 2;
 
+const live = document.querySelector("#live");    // each slider tells its value
+if (live) {
+  const sliders = [...live.querySelectorAll("input[type=range]")].map(
+    slider => [slider, slider.parentNode.appendChild(document.createElement("output"))]);
+  const tell = () => sliders.forEach(([slider, value]) => { value.textContent = " " + slider.value; });
+  live.addEventListener("input", tell);
+  tell();
+}
+
 addEventListener("beforeprint", () => {
   for (const fold of document.querySelectorAll("details.told")) fold.open = true;
 });

@@ -22,11 +22,23 @@ NEW = re.compile(r"#|\*\*[^*]+[.:]\*\*\s|.*\*\*Predict", re.DOTALL)
 DRAWING = re.compile(r"^figure\b.*?^show\(figure, \"(\w+)\"\)\n?", re.MULTILINE | re.DOTALL)
 
 
+# x_i, Σ_{t−1}, e^x, e^(−s K/(K − 1)), e^s_ij
+LOW = re.compile(r"(?<![\w.])((?:[∂dδ]?[A-Za-zΑ-ω]|Σ)[\u0300-\u036f′]*)"
+                 r"_(?:\{([^{}]+)\}|([A-Za-z0-9]{1,3})(?![A-Za-z0-9_]))")
+HIGH = re.compile(r"\^(?:\{([^{}]+)\}|\(((?:[^()]|\([^()]*\))*)\)"
+                  r"|([−-]?[A-Za-z0-9Α-ω]+(?:<sub>[^<]*</sub>)?))")
+
+
+def typeset(text):
+    """Subscripts and superscripts of formulas as HTML."""
+    text = LOW.sub(lambda found: f"{found[1]}<sub>{found[2] or found[3]}</sub>", text)
+    return HIGH.sub(lambda found: f"<sup>{found[1] or found[2] or found[3]}</sup>", text)
+
+
 def with_links(text, pages, papers=()):
     """Markdown of a cell: names of lessons and papers become links, a formula a block of its own.
 
     pages: number of a lesson → its page; papers: ids of after.md's references, such as polyak-1964.
-    Formulas stay as the lessons write them.
     """
     def link(found):
         if found["author"]:
@@ -38,15 +50,15 @@ def with_links(text, pages, papers=()):
     for k, part in enumerate(parts):
         if is_formula(part):
             line = escape(re.sub(r"^\*\*([^*]+)\*\*$", r"\1", part.rstrip(",.")))
-            line = re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", line)
+            line = typeset(re.sub(r"\*\*(.*?)\*\*", r"<strong>\1</strong>", line))
             parts[k] = f'<div class="formula">{line}</div>'
         elif "| Lesson |" in part:    # its last column holds numbers of lessons
             parts[k] = re.sub(r"[\dABC, ]+(?= \|$)", lambda cell: re.sub(
                 r"\d+|[ABC]", lambda number: linked(number[0], pages), cell[0]), part,
                 flags=re.MULTILINE)
         elif not part.startswith(("    ", "#", "![", "- <a")):    # code, headings, pictures, papers
-            pieces = re.split("(`[^`]*`)", part)                  # every second one is code
-            pieces[::2] = [LINKED.sub(link, piece) for piece in pieces[::2]]
+            pieces = re.split(r"(`[^`]*`|https?:[^\s)]*)", part)    # every second one stays
+            pieces[::2] = [typeset(LINKED.sub(link, piece)) for piece in pieces[::2]]
             parts[k] = "".join(pieces)
     return "\n\n".join(parts)
 
@@ -85,7 +97,7 @@ def fold(title, body, kind=""):
 def told_and_new(text):
     """The text after a prediction's answer in two: the paragraph that tells it, the rest."""
     first, _, rest = text.partition("\n\n")
-    return ("", text) if NEW.match(text) else (first, rest)
+    return ("", text) if NEW.match(first) else (first, rest)
 
 
 def python(code):

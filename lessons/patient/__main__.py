@@ -1,4 +1,4 @@
-"""A training of seconds with one fault, or none: find it.
+"""A training of seconds with one fault, with two, or with none: find them.
 
     python -m lessons.patient NAME                      lesson 18's numbers of this patient, what
                                                         may be measured, and the possible faults
@@ -7,7 +7,9 @@
                                                         --json for a grader
 
 Run it from the repository's root. Any word is a NAME. The same name has the same fault each time;
-`healthy` has none. In a terminal the first command then waits for measurements and for a fault.
+`healthy` has none, and a name that begins with `hard` has two: one in the data, one elsewhere. Four
+measurements are free for each fault; each further one costs a tenth of the score, and each wrong
+diagnosis half of it. In a terminal the first command then waits for measurements and for a fault.
 """
 
 import json
@@ -19,26 +21,31 @@ from zlib import crc32
 
 from convsim_mini.common.cli import (
     Parser, UserError, did_you_mean, errors_in_one_line, python_m, user_errors)
-from convsim_mini.common.files import read_object, write_text
+from convsim_mini.common.files import write_text
+from convsim_mini.common.lines import read_object
 
 from ..claims import number
-from .faults import FAULTS
+from .faults import ELSEWHERE, FAULTS, IN_DATA
 from .measurements import MEASUREMENTS, measure
 from .training import K, Parts, chart, train
 
 KEPT = Path("yours") / "patients.json"    # by name: what was measured, what was diagnosed
+FREE = 4    # measurements for each fault
 
 
-def fault_of(name):
-    """The fault of the patient of this name, and its seed."""
+def faults_of(name):
+    """The faults of the patient of this name, one or two, and its seed."""
     draw, seed = crc32(name.encode()), crc32(f"seed of {name}".encode())
-    return "healthy" if name == "healthy" else list(FAULTS)[draw % len(FAULTS)], seed
+    if name.startswith("hard"):
+        return [IN_DATA[draw % len(IN_DATA)], ELSEWHERE[seed % len(ELSEWHERE)]], seed
+    return ["healthy" if name == "healthy" else list(FAULTS)[draw % len(FAULTS)]], seed
 
 
 def admit(name):
     """Train the patient of this name → Run."""
-    fault, seed = fault_of(name)
-    return train(Parts(**FAULTS[fault].differs), seed)
+    faults, seed = faults_of(name)
+    return train(Parts(**{part: value for fault in faults
+                          for part, value in FAULTS[fault].differs.items()}), seed)
 
 
 def show(title, found):
@@ -63,8 +70,9 @@ def note(name, key, word):
 
 def ask(name, run, what):
     """Measure, print, and count it."""
-    note(name, "asked", what)
+    asked, free = note(name, "asked", what)["asked"], FREE * len(faults_of(name)[0])
     show(what, measure(run, what))
+    print(f"({len(asked)} measured; {free} are free, each further one costs a tenth)")
 
 
 def evidence(run, fault):
@@ -77,26 +85,30 @@ def evidence(run, fault):
 
 
 def judge(name, run, named):
-    """Whether a diagnosis is right, and what there is to say, in lines."""
-    fault, _ = fault_of(name)
-    tells = [is_found for _, is_found, _ in evidence(run, fault)] or [
-        "all measurements are as in a healthy run"]
-    if named == fault:
-        return True, [f"Right: {named}. {FAULTS[fault].what}", "What tells:", *tells,
+    """Whether a diagnosis, a list of faults, is right, and what there is to say, in lines."""
+    if sorted(named) == sorted(faults_of(name)[0]):
+        lines = [f"Right: {' and '.join(named)}."]
+        for fault in named:
+            tells = [is_found for _, is_found, _ in evidence(run, fault)] or [
+                "all measurements are as in a healthy run"]
+            lines += [FAULTS[fault].what, "What tells:", *tells,
                       f"Treatment: {FAULTS[fault].treatment}"]
-    against = [f"{is_found}; {expected}" for is_so, is_found, expected in evidence(run, named)
-               if not is_so]
-    return False, [f"Wrong: it is not {named}.", *against, "What would have told:", *tells]
+        return True, lines
+    against = [f"{is_found}; {expected}" for fault in named
+               for is_so, is_found, expected in evidence(run, fault) if not is_so]
+    return False, [f"Wrong: it is not {' and '.join(named)}.", *(against or [
+        "Some measurement is not as in the patient `healthy`."])]
 
 
 def diagnose(name, run, named, as_json=False):
     """Judge a diagnosis, print and count it → whether it is right."""
-    kept = note(name, "diagnoses", named)
+    kept = note(name, "diagnoses", " ".join(named))
     right, lines = judge(name, run, named)
+    further = max(0, len(kept["asked"]) - FREE * len(named))
+    score = right * max(0, 10 - further) / 10 / 2 ** (len(kept["diagnoses"]) - 1)
     lines.append(f"Measured: {len(kept['asked'])} ({', '.join(kept['asked']) or 'nothing'}). "
-                 f"Diagnoses: {len(kept['diagnoses'])}.")
-    test = {"name": f"patient {name}", "score": int(right), "max_score": 1,
-            "output": "\n".join(lines)}
+                 f"Diagnoses: {len(kept['diagnoses'])}. Score: {score:.3g}.")
+    test = {"name": f"patient {name}", "score": score, "max_score": 1, "output": "\n".join(lines)}
     print(json.dumps({"tests": [test], "extra_data": kept}, indent=2) if as_json
           else "\n    ".join(lines))
     return right
@@ -112,14 +124,17 @@ def menu(name):
 
 
 def dialogue(name, run):
-    """Wait for measurements until a fault is named rightly, or nothing."""
+    """Wait for measurements until the faults are named rightly, or nothing."""
+    number = len(faults_of(name)[0])
     with suppress(EOFError):
-        while word := input("\nA measurement, a fault, or Enter to end: ").strip():
-            if word in MEASUREMENTS:
-                ask(name, run, word)
-            elif word not in FAULTS:
-                print(f"{word}: neither{did_you_mean(word, [*MEASUREMENTS, *FAULTS])}")
-            elif diagnose(name, run, word):
+        while words := input(f"\nA measurement, {number} of the faults, or Enter to end: ").split():
+            if words[0] in MEASUREMENTS:
+                ask(name, run, words[0])
+            elif unknown := [word for word in words if word not in FAULTS]:
+                print(f"{unknown[0]}: neither{did_you_mean(unknown[0], [*MEASUREMENTS, *FAULTS])}")
+            elif len(words) != number:
+                print(f"{' '.join(words)}: expected {number} of the faults")
+            elif diagnose(name, run, words):
                 return
 
 
@@ -135,16 +150,17 @@ def known(words, choices, kind):
 def main(argv=None):
     """The command."""
     parser = Parser("lessons.patient", __doc__)
-    parser.add_argument("name", help="any word: it decides the fault; `healthy` has none")
+    parser.add_argument("name", help="any word: it decides the fault; `healthy` has none, "
+                        "`hard…` has two")
     parser.add_argument("what", nargs="?", choices=["ask", "diagnose"], help="without it: a chart")
-    parser.add_argument("words", nargs="*", help="measurements; or one fault")
+    parser.add_argument("words", nargs="*", help="measurements; or the fault, or both")
     parser.add_argument("--json", action="store_true", help="of a diagnosis, for a grader")
     options = parser.parse_args(argv)
     name, what, words = options.name, options.what, options.words
     if what:
         known(words, *((MEASUREMENTS, "measurement") if what == "ask" else (FAULTS, "fault")))
-    if what == "diagnose" and len(words) > 1:
-        raise UserError(f"diagnose {' '.join(words)}: expected one fault")
+    if what == "diagnose" and len(words) != (number := len(faults_of(name)[0])):
+        raise UserError(f"diagnose {' '.join(words)}: expected {number} of the faults")
     if options.json and what != "diagnose":
         raise UserError("--json: expected only with diagnose FAULT")
     run = admit(name)
@@ -152,7 +168,7 @@ def main(argv=None):
         for word in words:
             ask(name, run, word)
     elif what == "diagnose":
-        sys.exit(0 if diagnose(name, run, words[0], options.json) else 1)
+        sys.exit(0 if diagnose(name, run, words, options.json) else 1)
     else:
         show(f"patient {name}, {K} pairs a batch", chart(run))
         menu(name)

@@ -1,7 +1,5 @@
 """What may be asked of a run. Each is a function: Run → label → number or text."""
 
-from collections import Counter
-
 import numpy as np
 
 from convsim_mini.config import ModelConfig
@@ -117,25 +115,21 @@ def words(run):
 
 
 def split(run):
-    """Pairs of train and of dev, and how many of dev's pairs train holds as well, per cent."""
+    """How many pairs train and dev have, and the share of different ones among all of them."""
     train, dev = run.corpus.train, run.corpus.dev
-    seen = set(map(tuple, train.keys))
+    pairs = np.concatenate([train.keys, dev.keys])
     return {"train": train.pairs, "dev": dev.pairs,
-            "dev in train": 100 * np.mean([tuple(pair) in seen for pair in dev.keys])}
+            "different, per cent": 100 * len(np.unique(pairs, axis=0)) / len(pairs)}
 
 
 def batch(run):
-    """Words of a message; of ten batches, replies that are also messages, equal replies."""
+    """Words of a message; different replies and different texts of a batch (of 128, of 256)."""
     lengths = [one.sentences.part(0, K).lengths.mean() for one in run.batches]
-    chained, equal = [], []
-    for one in run.batches[:10]:
-        texts = [one.sentences.part(b, b + 1).ids.tobytes() for b in range(2 * K)]
-        messages, replies = texts[:K], texts[K:]
-        chained.append(sum(reply in messages for reply in replies) / K)
-        equal.append(sum(n * (n - 1) for n in Counter(replies).values()))
+    texts = [[one.sentences.part(b, b + 1).ids.tobytes() for b in range(2 * K)]
+             for one in run.batches[:10]]
     return {"words, least mean of a batch": min(lengths), "words, largest mean": max(lengths),
-            "replies that are messages, per cent": 100 * np.mean(chained),
-            "equal replies, pairs a batch": np.mean(equal)}
+            "different replies": np.mean([len(set(some[K:])) for some in texts]),
+            "different texts": np.mean([len(set(some)) for some in texts])}
 
 
 def vocabulary(run):
@@ -153,11 +147,11 @@ def ids(run):
     read = run.parts.read(vocabulary, known)
     shown = {f"“{word}”": f"{vocabulary.ids[word]}, {read[vocabulary.ids[word] - 1]}"
              for word in ("you", "movie", "music") if word in vocabulary.ids}
-    return {**shown, "other ids, per cent": 100 * (read != known).mean()}
+    return {**shown, "agree, per cent": 100 * (read == known).mean()}
 
 
 def evaluation(run):
-    """The loss of 128 pairs of dev: how far the evaluation's is from three of training's code."""
+    """The evaluation's loss of 128 pairs of dev; how far off others are (′: response network)."""
     pairs, model = np.arange(K), run.model
     both = sides(run.corpus.dev, pairs)
 
@@ -165,10 +159,10 @@ def evaluation(run):
         return float(batch_softmax_forward(u, v, run.config.model.scale)[0])
 
     found = loss(*evaluated(run, model, run.corpus.dev, pairs))
-    others = {"right": vectors(model, *both), "sides exchanged": vectors(model, *both[::-1]),
-              "without the response network": [embed(model, side) for side in both]}
+    others = {"u · v′": vectors(model, *both), "v · u′": vectors(model, *both[::-1]),
+              "u · v": [embed(model, side) for side in both]}
     return {"the evaluation's": found,
-            **{f"distance to {name}": abs(found - loss(*two)) for name, two in others.items()}}
+            **{f"by {name}, off by": abs(found - loss(*two)) for name, two in others.items()}}
 
 
 def layers(run):
@@ -188,8 +182,7 @@ def layers(run):
 def space(run):
     """Vectors of 1,000 sentences of dev: mean cosine, directions in use."""
     u = embed(run.model, run.corpus.dev.packed.part(0, 1_000)).astype(float)
-    mean = u.mean(axis=0)
-    values = np.linalg.eigvalsh((u - mean).T @ (u - mean))
+    mean, values = u.mean(axis=0), np.linalg.eigvalsh(u.T @ u)
     return {"mean cosine": mean @ mean,
             "directions": values.sum() ** 2 / max((values ** 2).sum(), 1e-12)}
 

@@ -3,9 +3,7 @@
 1: Pairs that share a sentence are joined, and chains are followed to their end; the longest chain
 first, each goes into the emptier fold. Labels that are joined in one, two or three passes over the
 pairs leak where a later pair joins two chains.
-2: The k-th relevant one stands at rank n − R + k, where k are relevant. R/n is the share at the
-last rank alone.
-3: Only equals change places, so average over the orders by falling score. A stable sort takes one
+2: Only equals change places, so average over the orders by falling score. A stable sort takes one
 of them: the file's.
 """
 
@@ -66,11 +64,6 @@ def one_chain_held_out(first, second):
     return [int(chain == shortest) for chain in chains]
 
 
-def solution_worst(n, R):
-    k = np.arange(1, R + 1)
-    return float(np.mean(k / (n - R + k)))    # the k-th of them stands at rank n − R + k
-
-
 def solution_expected(relevant, scores):
     found = []
     for order in itertools.permutations(range(len(scores))):
@@ -89,6 +82,4 @@ def tempting_expected(relevant, scores):
 
 solution(1, lambda first, second: balanced(chains_of(first, second)), tempting_folds,
          passes(1), passes(2), passes(3), one_chain_held_out)
-# the mean of all orders, not the worst
-solution(2, solution_worst, lambda n, R: R / n)
-solution(3, solution_expected, tempting_expected)
+solution(2, solution_expected, tempting_expected)

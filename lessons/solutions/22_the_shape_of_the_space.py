@@ -1,7 +1,7 @@
 """Solutions of lesson 22, The shape of the space.
 
 1: The squared length of the sum holds all u_i · u_j; n of them are a vector with itself. The
-squared mean leaves those in.
+squared mean leaves those in. U Uᵀ is right, and needs n² numbers.
 2: The first has the cosine c with all others and these have c² with each other; c = 0.71 gives a
 lead of 0.21. Nearer to the first, c − c² is smaller.
 """
@@ -22,6 +22,10 @@ def tempting_mean_cosine(u):
     return u.mean(axis=0) @ u.mean(axis=0)                    # with i = j among the pairs
 
 
+def all_pairs(u):
+    return (u @ u.T)[~np.eye(len(u), dtype=bool)].mean()
+
+
 def solution_hub_of_twenty():
     axes = np.eye(20)
     return np.concatenate([axes[:1], (axes[:1] + axes[1:]) / np.sqrt(2)])     # c² = 0.5, c = 0.71
@@ -32,5 +36,5 @@ def tempting_hub_of_twenty():
     return np.concatenate([axes[:1], unit(3 * axes[:1] + axes[1:])])          # too near each other
 
 
-solution(1, solution_mean_cosine, tempting_mean_cosine)
+solution(1, solution_mean_cosine, tempting_mean_cosine, all_pairs)
 solution(2, solution_hub_of_twenty, tempting_hub_of_twenty)

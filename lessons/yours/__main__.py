@@ -15,12 +15,14 @@ Nothing that you have written is ever overwritten; delete a file to get a new on
 import json
 import secrets
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from textwrap import fill
 
 from convsim_mini.common.cli import (
     UserError, did_you_mean, errors_in_one_line, python_m, user_errors)
-from convsim_mini.common.files import read_object, write_text
+from convsim_mini.common.files import write_text
+from convsim_mini.common.lines import read_object
 from convsim_mini.common.tables import table
 
 from .exercises import EXERCISES
@@ -71,7 +73,8 @@ def check(kept, names, seed=None, as_json=False):
     """
     seed, tests = secrets.randbelow(10**6) if seed is None else seed, []
     for name in names or EXERCISES:
-        state, lines = judge(name, path_of(name), seed)
+        with redirect_stdout(sys.stderr if as_json else sys.stdout):    # what a page prints
+            state, lines = judge(name, path_of(name), seed)
         kept["states"][name] = state
         if state == RIGHT:
             lines = [*lines, f"{EXERCISES[name].why[0]}  Write it down, then compare:  "

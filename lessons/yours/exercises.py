@@ -44,6 +44,7 @@ EXERCISES = {
         ("y * y", "np.tanh(y) ** 2",
          "This is what you get with a second tanh. The cache is y already, not x."),
         ("(1 - y * y)", "y", "This is dy times the forward. It should be dy times the slope."),
+        ("1 - y * y", "1 + y * y", "The square has the wrong sign: no slope is above 1."),
         ("1 - y * y", "y - y * y", "y (1 − y) is the slope of the sigmoid. tanh has another one."),
     ], (
         "Each number of x moves one number of y alone. So dx is dy times one slope per number.",
@@ -77,6 +78,10 @@ EXERCISES = {
          "This is what you get without the projection: the length depends on x, too."),
         (" / norm", "", "The factor 1/‖x‖ is missing."),
         (" / norm", " / norm / norm", "You divided by ‖x‖ twice."),
+        ("(dy - y * along) / norm", "dy / norm - y * along",
+         "Only the first term is divided by ‖x‖."),
+        ("(dy - y * along) / norm", "dy - y * along / norm",
+         "Only the second term is divided by ‖x‖: brackets are missing."),
         ("dy - y", "dy + y", "The part along y has the wrong sign."),
         ("y * along", "y * norm * norm * along",
          "You projected with x where y belongs. A projection wants a unit vector."),
@@ -102,6 +107,7 @@ EXERCISES = {
     ], [
         ("dy * scale", "dy", "The factor 1/√n is missing."),
         ("dy * scale", "dy * scale * scale", "You divided by n. The forward divides by √n."),
+        ("dy * scale", "dy / scale", "You multiplied by √n. The forward divides by √n."),
         ("rows, (dy * scale)[sources]",
          "np.unique(rows), (dy * scale)[[sources[rows == r][-1] for r in np.unique(rows)]]",
          "The gradient of repeated rows is overwritten, not added: table[rows] += … keeps one."),
@@ -183,6 +189,7 @@ EXERCISES = {
          "This is what you get without the mean's projection."),
         (" - normal * along", "",
          "This is what you get without the variance's projection: the part along x̂."),
+        (" - normal * along", " + normal * along", "The part along x̂ has the wrong sign."),
         ("scale * (g", "(g", "The factor s = 1/√(variance + ε) is missing."),
         ("g = dy * weight\n    along = (g * normal).mean(axis=1, keepdims=True)"
          "          # (N, 1)\n    dx = scale * (g",
@@ -216,6 +223,10 @@ EXERCISES = {
         ([(1, 2), (1, 2), (1, 2)], ()), ([(5, 3), (5, 3), (5, 2)], (), 10, 0.3),
     ], [
         (" @ k * scale, ds.T @ q * scale", " @ k, ds.T @ q", "The factor 1/√m is missing."),
+        (" @ k * scale, ds.T @ q * scale", " @ k / scale, ds.T @ q / scale",
+         "You multiplied by √m. The forward divides by √m."),
+        ("(p * dp).sum(axis=1, keepdims=True)", "(p * dp).sum()",
+         "You summed over the whole matrix: each row has a sum of its own."),
         ("ds @ k * scale, ds.T @ q * scale", "ds @ q * scale, ds.T @ k * scale",
          "q and k are exchanged: dq needs k, and dk needs q."),
         ("dp - (p * dp).sum(axis=1, keepdims=True)", "dp",

@@ -37,7 +37,7 @@ def errors_of(path):
         yield
     except NotImplementedError:
         raise
-    except Exception as error:    # whatever half-written code runs into
+    except (Exception, SystemExit) as error:    # whatever half-written code runs into
         lines = [error.lineno] if isinstance(error, SyntaxError) else [
             frame.lineno for frame in traceback.extract_tb(error.__traceback__)
             if frame.filename == str(path)]

@@ -109,7 +109,8 @@ def measured(options, name, seed, epochs):
         texts = texts_of(options.pairs)["test"]
         u, v = encode([texts[k][0] for k in pairs]), encode_responses([texts[k][1] for k in pairs])
         dev, = sts.read_splits(options.data, "dev")
-        of_genre = [pearson(sts.cosines(encode, dev)[mask], dev.labels[mask])
+        cosines = sts.scores(None, dev, encode)["trained, as cosine"]
+        of_genre = [pearson(cosines[mask], dev.labels[mask])
                     for mask in (dev.genres != "", dev.genres == "forums")]
     return {"P@1": precision(true_ranks(candidate_scores(u, v, candidates)), 1),
             "STS dev": 100 * of_genre[0], "forums": 100 * of_genre[1], "seconds in steps": seconds,

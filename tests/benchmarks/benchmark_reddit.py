@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 import contenders  # noqa: F401  (it makes the repository's folders known)
-from convsim_mini.common.files import zstd
+from convsim_mini.common.lines import zstd
 from synthetic_dumps import FIELDS, write_dump
 
 MILLION = 1_000_000

@@ -7,11 +7,11 @@ reader of one kind of file says stand in the tests of its room.
 import runpy
 import shutil
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from convsim_mini.common import arrays_file
 from convsim_mini.common.arrays_file import load_arrays, save_arrays
 from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.evaluation.cqa import OWN as OWN_CQA
@@ -31,7 +31,7 @@ train --steps many                          | --steps many int
 train --optim.rate nan                      | --optim.rate nan > 0
 train --steps NINES                         | --steps 99999 out of range
 train --model.layers 8 65537                | --model.layers 65537 <= 65536
-train --resume run --steps 9                | --resume folder no other option
+train --resume run --steps 9                | --resume folder no other option but --device
 train --encoder lstm                        | lstm
 train --encoder transformer --model.embedding_dim 18 --model.heads 4 | --model.embedding_dim 18 even
 train --config cut.json                     | cut.json JSON
@@ -90,10 +90,8 @@ def not_finite(run):
 
 
 def of_format_8(run):
-    with pytest.MonkeyPatch.context() as patch:
-        arrays, about = load_arrays(run / WEIGHTS)
-        patch.setattr(arrays_file, "FORMAT", 8)
-        save_arrays(run / WEIGHTS, arrays, about | {"format": 8})
+    arrays, about = load_arrays(run / WEIGHTS)
+    save_arrays(run / WEIGHTS, arrays, about | {"format": 8})
 
 
 WEIGHTS = "model.safetensors"
@@ -196,3 +194,18 @@ def test_a_gpu_that_is_not_there_is_one_line(workshop, monkeypatch, capsys):
     except UserError:
         done = in_process("train --pairs good.tsv --device gpu", workshop, monkeypatch, capsys)
         assert_one_line(done, f"--device gpu: CuPy {python_m('pip install ')}")
+
+
+@pytest.mark.parametrize("version, reason", [
+    ("14.0.0", "libcudart.so.12 is missing"), ("13.6.0", "CuPy 14 is needed, found 13.6.0")])
+def test_an_unfit_cupy_is_told_by_its_cause(version, reason, monkeypatch):
+    def fail():
+        raise ImportError("=====\nFailed to import CuPy") from ImportError(reason)
+
+    cupy = SimpleNamespace(
+        __version__=version, cuda=SimpleNamespace(runtime=SimpleNamespace(getDeviceCount=fail)))
+    cupy._core = cupy._routines_linalg = cupy
+    for name in ("cupy", "cupy._core", "cupy._core._routines_linalg"):
+        monkeypatch.setitem(sys.modules, name, cupy)
+    with pytest.raises(UserError, match=rf"cannot compute \({reason}\); .*\[ctk\]>=14,<15"):
+        device_module("gpu")

@@ -1,29 +1,28 @@
 """The house: what is loaded when, requirements, commands. Imports and layout: the linters."""
 
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 from convsim_mini.__main__ import COMMANDS
 
-from conftest import PATH, ROOT
+from conftest import ROOT, python
 
 PACKAGE = ROOT / "convsim_mini"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
 def test_opening_a_run_needs_no_parser_of_options_no_matplotlib_and_no_corpus(trained):
-    code = ("import sys; "
+    """And importing the package reads no command line and sets no signal."""
+    code = ("import signal, sys; before = signal.getsignal(signal.SIGINT); "
             "sys.modules |= dict.fromkeys(['matplotlib', 'chitchat_dataset', 'backports']); "
             "import convsim_mini; convsim_mini.load(sys.argv[1]).encode(['hello']); "
             "unwanted = {'convsim_mini.training.options', 'scipy.stats'}; "
-            "print(sorted(unwanted & set(sys.modules)))")
-    done = subprocess.run([sys.executable, "-c", code, trained[0]], capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": PATH})
-    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+            "assert signal.getsignal(signal.SIGINT) == before; "
+            "print(sorted(unwanted & set(sys.modules)), sys.argv[2:])")
+    done = python("-c", code, trained[0], "-m", "convsim_mini.foo")
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (
+        0, "[] ['-m', 'convsim_mini.foo']", "")
 
 
 def test_the_package_asks_for_what_requirements_txt_asks_for():
@@ -40,8 +39,7 @@ def test_the_package_asks_for_what_requirements_txt_asks_for():
 
 
 def test_the_commands_are_listed(tmp_path):
-    done = subprocess.run([sys.executable, "-m", "convsim_mini"], cwd=tmp_path, capture_output=True,
-                          text=True, env={**os.environ, "PYTHONPATH": PATH})
+    done = python("-m", "convsim_mini", cwd=tmp_path)
     assert ((done.returncode, done.stderr) == (0, "")
             and len(done.stdout.splitlines()) == len(COMMANDS) + 1)
     with_a_main = {
@@ -55,20 +53,10 @@ def test_each_command_has_a_help_even_without_docstrings():
     code = ("import contextlib, runpy, sys\nnames, sys.argv = sys.argv[1:], ['', '--help']\n"
             "for name in names:\n    with contextlib.suppress(SystemExit):\n"
             "        runpy.run_module(f'convsim_mini.{name}', run_name='__main__')")
-    done = subprocess.run(                # runpy warns of modules that are imported already
-        [sys.executable, "-OO", "-W", "ignore::RuntimeWarning", "-c", code, *names], text=True,
-        capture_output=True, env={**os.environ, "PYTHONPATH": PATH})
+    # runpy warns of modules that are imported already
+    done = python("-OO", "-W", "ignore::RuntimeWarning", "-c", code, *names)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.findall(r"^usage: python -m convsim_mini\.(\S+) ", done.stdout, re.M) == names
-
-
-def test_importing_the_package_starts_nothing():
-    """It reads no command line, ends no process and sets no signal."""
-    code = ("import signal, sys; before = signal.getsignal(signal.SIGINT); import convsim_mini; "
-            "assert signal.getsignal(signal.SIGINT) == before; print(sys.argv)")
-    done = subprocess.run([sys.executable, "-c", code, "-m", "convsim_mini.foo"], text=True,
-                          capture_output=True, env={**os.environ, "PYTHONPATH": PATH})
-    assert (done.returncode, done.stderr) == (0, "") and "convsim_mini.foo" in done.stdout
 
 
 def test_lines_of_kernels_and_of_the_emulated_device_are_at_most_100_characters_long():

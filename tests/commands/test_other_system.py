@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from conftest import PATH, ROOT
+from conftest import ROOT, python
 
 FOLDER = ROOT / "tests" / "other_system"
 # a test file of each room that a student uses
@@ -41,9 +41,8 @@ def test_a_script_without_a_guard_starts_processes_by_spawn(tmp_path):
                       "from convsim_mini.common.processes import local_processes\n"
                       "with local_processes(1, '', 'spawn') as executor:\n"
                       "    print(executor.submit(len, 'four').result())\n", encoding="utf-8")
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": PATH})
-    assert (done.stdout, done.stderr) == ("once\n4\n", "")
+    done = python(script)
+    assert (done.stdout.split(), done.stderr) == (["once", "4"], "")
 
 
 @pytest.mark.parametrize("system", ["win32", "darwin"])

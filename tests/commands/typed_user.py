@@ -10,4 +10,4 @@ assert_type(encoder.similarity(encoder.encode(["a"]), encoder.transform("b")).to
 hits = encoder.search(encoder.index(["one", "two"]), "one", k=3)
 assert_type((hits[0].score, hits[0].row["line"] is None), tuple[float, bool])
 encoder.encode([1, 2])  # type: ignore[list-item]
-encoder.search(encoder, "one")  # type: ignore[arg-type]
+encoder.search(encoder, "one")  # type: ignore[call-overload]

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from convsim_mini.common import files
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.files import (
-    checksum, chunked, locked, new_folder, parse_object, read_lines, read_object, replace_file,
-    text_lines, write_rows, write_text, zstd)
+    checksum, locked, new_folder, replace_file, write_rows, write_text)
+from convsim_mini.common.lines import (
+    chunked, parse_object, read_lines, read_object, text_lines, zstd)
 from convsim_mini.common.processes import local_processes, map_in_order
 
 from bombs import line_bombs, long_window, peak_below
@@ -59,7 +59,7 @@ def test_every_kind_of_file_gives_the_same_lines(tmp_path, name, data):
     ("a.zst", checked(TEXT)[:40_000], "cut short"), ("a.zst", checked(TEXT)[:-1], "cut short"),
     ("a.zst", checked(TEXT) + checked(TEXT)[:1_000], "cut short after line 3000"),
     ("a.zst", flipped(checked(TEXT), 40_000), "damaged"), ("a.zst", TEXT, "after line 0"),
-    (".", None, "Is a directory"), ("nothing", None, "No such file")])
+    (".", None, "it is a folder"), ("nothing", None, "No such file")])
 def test_a_file_that_cannot_be_read_is_named_with_the_place(tmp_path, name, data, words):
     path = written(tmp_path / name, data) if data is not None else tmp_path / name
     with pytest.raises(UserError, match=f"^{path}: .*{words}"):
@@ -70,7 +70,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_place(tmp_path, name, data
 @pytest.mark.parametrize("name, pack", [("a", bytes), ("a.gz", gzipped), ("a.zst", checked)])
 def test_the_longest_line_is_read_and_one_byte_more_is_too_much(
         tmp_path, monkeypatch, name, pack, end):
-    monkeypatch.setattr(files, "MOST", 300_000)
+    monkeypatch.setattr("convsim_mini.common.lines.MOST", 300_000)
     for more, lines in ((0, [b"a\tb", b"x" * 300_000]), (1, None)):
         text = ("a\tb\n" + "x" * (300_000 + more) + end).encode()
         path = written(tmp_path / name, pack(text))
@@ -185,6 +185,6 @@ def test_processes_give_results_in_order_and_one_that_is_killed_is_a_line():
 
 def test_zstd_is_asked_for_where_it_is_met(tmp_path, monkeypatch):
     (tmp_path / "a.zst").write_bytes(zstd.compress(b"a line\n"))
-    monkeypatch.setattr(files, "zstd", None)
+    monkeypatch.setattr("convsim_mini.common.lines.zstd", None)
     with pytest.raises(UserError, match=r"\.zst: cannot be read without .*backports\.zstd"):
         list(read_lines(tmp_path / "a.zst"))

@@ -1,13 +1,10 @@
 """core/ is complete: it runs where nothing else is imported, and its door lists its files."""
 
-import os
 import re
-import subprocess
-import sys
 
 from convsim_mini import core
 
-from conftest import PATH, ROOT
+from conftest import ROOT, python
 
 FILES = sorted(path.stem for path in (ROOT / "convsim_mini" / "core").glob("[!_]*.py"))
 REFUSED = ("convsim_mini msgspec tqdm safetensors filelock threadpoolctl numba cupy matplotlib "
@@ -50,8 +47,7 @@ for config.encoder in ("dan", "transformer"):
 
 
 def test_core_imports_and_trains_where_everything_else_is_refused():
-    done = subprocess.run([sys.executable, "-c", ALONE, " ".join(FILES), REFUSED], text=True,
-                          capture_output=True, env={**os.environ, "PYTHONPATH": PATH})
+    done = python("-c", ALONE, " ".join(FILES), REFUSED)
     assert (done.returncode, done.stderr) == (0, "")
 
 

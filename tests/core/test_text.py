@@ -126,13 +126,13 @@ def test_chunks_are_computed_once_and_forgotten_when_they_are_many(monkeypatch):
 
 
 def test_treebank_pieces_are_joined_in_the_whole_of_snli_dev(data_folder):
-    pieces = {"n't", "'s", "'re", "'ll"}
+    """Train writes don't, dev do n't: were it not undone, dev would hold tokens new to training."""
     with_piece = 0
     for line in open(data_folder / "snli_1.0" / "snli_1.0_dev.jsonl", encoding="utf-8"):
         record = json.loads(line)
         for sentence in (record["sentence1"], record["sentence2"]):
-            with_piece += not pieces.isdisjoint(sentence.split())
-            assert "n't" not in tokenize(sentence)
+            with_piece += not {"n't", "'s", "'re", "'ll"}.isdisjoint(sentence.split())
+            assert {"n't", "'s"}.isdisjoint(tokenize(sentence))
     assert with_piece > 100                                   # or the test has looked at nothing
 
 
@@ -169,13 +169,6 @@ def plain_pieces(counts, size):
        st.integers(0, 40))
 def test_pieces_are_those_of_byte_pair_encoding_without_an_index(counts, size):
     assert learn_pieces(counts, size) == plain_pieces(counts, size)
-
-
-def test_the_most_frequent_pair_is_merged_first_and_from_the_left():
-    assert learn_pieces(Counter(hug=10, pug=5, hugs=5), 7) == [
-        "##u", "##g", "h", "p", "##s", "##ug", "hug"]
-    assert learn_pieces(Counter(aaaa=5), 9) == ["##a", "a", "##aa", "##aaa", "aaaa"]
-    assert learn_pieces(Counter(rare=4), 9) == []             # fewer than five times
 
 
 @pytest.fixture

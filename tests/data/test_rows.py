@@ -1,17 +1,20 @@
 """The paper's filters; plain files of pairs; the default corpus."""
 
 import json
+from decimal import Decimal
 from itertools import chain
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.common.files import zstd
+from convsim_mini.common.lines import zstd
 from convsim_mini.data import tables_and_logs
 from convsim_mini.data.pairs import CHUNK, RULES, Pair, left_out, pair_of, read_rows, removed_by
 from convsim_mini.data.tables_and_logs import default_corpus
+from convsim_mini.data.texts import text_of, texts_of
 
 
 def written(path, text):
@@ -44,6 +47,7 @@ def read(path):
     ("\u3000" * 400, "no text"),
     ("!?!", "not alphabetic"),
     ("2010", "not alphabetic"),
+    ("मेरा प्रिंटर नहीं चलता", None), ("প্রিন্টার কাজ করছে না", None),    # vowel signs are letters
     ("a b c d e f g", None),                                  # spaces do not count against a text
     ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ...", "not alphabetic"),   # 7 of 10
     ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ..", None),                # 7 of 9: any script
@@ -88,8 +92,24 @@ def test_a_row_is_a_pair_of_its_fields():
     assert pair_of(row) == Pair("a", "", "x", None) and pair_of({"input": ""}) == Pair("", "")
     assert pair_of({"a": "x", "b": "y"}, ("b", "a")) == Pair("y", "x")
     assert pair_of({"a": "x", "b": 3}, ("a",)) == Pair("x", "x")    # the one column asked for
-    with pytest.raises(ValueError, match='no text in the field "response"'):
-        pair_of({"input": "a", "response": []})
+    with pytest.raises(ValueError, match='"response": bytes .* is not a text'):
+        pair_of({"input": "a", "response": b"b"})
+
+
+@pytest.mark.parametrize("value, text", [
+    ("nan", "nan"), (None, ""), (float("nan"), ""), (Decimal("nan"), ""), (np.float32("nan"), ""),
+    (4711, "4711"), (4711.0, "4711"), (np.int64(3), "3"), (Decimal("2.50"), "2.50"), (1e3, "1000"),
+    ([], ""), (["a", {"type": "text", "text": "b"}, {"type": "image"}, {"text": None}], "a b"),
+    (b"a", None), (True, None), ({"text": "a"}, None), ([{"role": "user", "content": "a"}], None),
+    ([1], None), (object, None)])
+def test_what_a_text_is(value, text):
+    if text is None:
+        with pytest.raises(ValueError, match="is not a text; expected a str or a number"):
+            text_of(value)
+        with pytest.raises(TypeError, match="^sentence 1: "):
+            [*texts_of(["a", value])]
+    else:
+        assert text_of(value) == text
 
 
 # ---------------------------------------------------------------- plain files
@@ -97,7 +117,7 @@ def test_a_row_is_a_pair_of_its_fields():
 @pytest.mark.parametrize("name, line, reason", [
     ("a.tsv", b"no tab", "1 columns, expected 2"), ("a.tsv", b"a\tb\tc", "3 columns, expected 2"),
     ("a.jsonl", b'{"input": "a"', "no JSON object: Expecting"),
-    ("a.jsonl", b'["a", "b"]', "no JSON object"), ("a.jsonl", b'{"input": 3}', '"input"'),
+    ("a.jsonl", b'["a", "b"]', "no JSON object"), ("a.jsonl", b'{"input": {}}', '"input": dict'),
     ("a.jsonl", b"[" * 100_000, "recursion")])
 def test_of_a_hundred_rows_one_may_be_malformed_and_is_told(tmp_path, capsys, name, line, reason):
     good = {"a.tsv": b"x\ty", "a.jsonl": b'{"input": "x", "response": "y"}'}[name]
@@ -113,7 +133,7 @@ def test_of_a_hundred_rows_one_may_be_malformed_and_is_told(tmp_path, capsys, na
         read(path)
 
 
-@pytest.mark.parametrize("name", ["a.xlsx", "pairs", "a.gz", "a.tsv.bz2", "a.json"])
+@pytest.mark.parametrize("name", ["a.xlsx", "pairs", "a.tsv.bz2", "a.json"])
 def test_another_kind_of_file_is_told(tmp_path, name):
     with pytest.raises(UserError, match=f"{name}: unknown kind of file .*; expected pairs"):
         read(written(tmp_path / name, "a\tb"))
@@ -134,13 +154,14 @@ def test_a_first_line_that_names_the_columns_is_no_pair(tmp_path, line, is_headi
                 min_size=1))
 def test_pairs_are_read_as_they_were_written(tmp_path_factory, some):
     folder = tmp_path_factory.mktemp("pairs")
-    header = "input\tresponse\n"                              # or the first pair could be one
+    header = "hello there\tyou\n"                             # or the first pair could be one
     tsv = header + "".join(f"{text}\t{response}\n" for text, response in some)
     jsonl = "".join(json.dumps({"input": text, "response": response, "score": 3}) + "\n"
                     for text, response in some)
     for name, data in (("a.b.tsv", tsv), ("a.jsonl", jsonl),
                        ("a.jsonl.zst", zstd.compress(jsonl.encode()))):
-        assert [pair[:2] for pair in read(written(folder / name, data))] == some
+        pairs = [pair[:2] for pair in read(written(folder / name, data))]
+        assert pairs[name.endswith(".tsv"):] == some
 
 
 # ---------------------------------------------------------------- the default corpus

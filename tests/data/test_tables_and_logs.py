@@ -4,14 +4,17 @@ import csv
 import json
 import re
 import sys
+from datetime import datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.data import tables_and_logs
 from convsim_mini.data.pairs import Pair, read_rows
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.data.tables_and_logs import PAIRS as NAMES, Reading
+from convsim_mini.data.tables_and_logs import INPUTS, RESPONSES, Reading
 
 PAIRS = [("how are you, friend?", "fine,\nthanks"), ("a; b", 'she said "no"'), ("é", "à")]
 
@@ -42,17 +45,23 @@ def test_csv_with_the_columns_of_its_header_or_those_that_are_named(
     assert read(path, columns) == [Pair(*pair) for pair in PAIRS]
 
 
-def test_eight_pairs_of_names_are_known(tmp_path):
-    assert len(NAMES) == len(set(NAMES)) == 8
-    for names in NAMES:
-        path = write_csv(tmp_path / "mine.csv", ["x", *names[::-1]], [["1", "reply", "text"]])
-        assert read(path) == [Pair("text", "reply")]
+@pytest.mark.parametrize("header", [
+    *([name, "output"] for name in INPUTS), *(["query", name] for name in RESPONSES),
+    ["\ufeffquestion", "\xa0Answer "], ["context", "instruction", "x", "response"],    # Dolly
+    ["instruction", "input", "output"], ["question", "Sprint", "Sprint", "answer"]])    # Alpaca
+def test_names_of_columns_are_known_and_context_is_not_the_question(header, tmp_path):
+    cells = [{"instruction": "text", header[0]: "text", header[-1]: "reply"}.get(name, "other")
+             for name in header]
+    if header[0] == "context" and len(header) > 2:
+        cells[0] = "other"
+    path = write_csv(tmp_path / "mine.csv", header[::-1], [cells[::-1]])
+    assert read(path) == [Pair("text", "reply")]
 
 
 def test_tsv_with_a_header_is_read_by_its_names(tmp_path):
     path = tmp_path / "mine.tsv"
     path.write_text('id\tresponse\tinput\n1\t"yes\tis it?\n', encoding="utf-8")
-    assert read(path) == [Pair("is it?", '"yes')]              # a mark of quotation is a character
+    assert read(path) == [Pair("is it?", '"yes')]              # a mark that nothing closes is text
     path.write_text("answer\tquestion\nyes\tis it?\nalone\n", encoding="utf-8")
     assert read(path) == [Pair("is it?", "yes"), Pair("", "alone")]
     path.write_text("one\nyes\n", encoding="utf-8")
@@ -75,8 +84,9 @@ def test_parquet(tmp_path):
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 no table PAR1")
     with pytest.raises(UserError, match=r"bad\.parquet: cannot be read as Parquet"):
         read(tmp_path / "bad.parquet")
-    parquet.write_table(pyarrow.table({"input": [1], "response": ["a"]}), tmp_path / "bad.parquet")
-    with pytest.raises(UserError, match='first: row 1: no text in the field "input"'):
+    table = pyarrow.table({"input": [datetime(2020, 1, 2)], "response": ["a"]})
+    parquet.write_table(table, tmp_path / "bad.parquet")
+    with pytest.raises(UserError, match='first: row 1: "input": datetime'):
         read(tmp_path / "bad.parquet")
 
 
@@ -90,34 +100,48 @@ def test_consecutive_messages_of_a_thread_become_pairs(tmp_path):
     assert read(path) == [Pair("hello", "hi"), Pair("hi", "all well?"), Pair("all well?", "yes")]
     rows = [{"thread": "t1", "text": text} for text in ("hello", "", None, "hi")] + [{"thread": 1}]
     assert read(write_jsonl(tmp_path / "log.jsonl", rows)) == [
-        *[Pair("", "")] * 3, Pair("hello", "hi")]    # without text: counted, and no turns
+        *[Pair("", "")] * 3, Pair("hello", "hi")]    # without text or thread: counted, no turns
+    rows = [["Release 2", "a"], ["Release 2.0", "b"], ["2", "c"], ["2.0", "d"], ["", "e"]]
+    path = write_csv(tmp_path / "log.csv", ["thread", "text"], rows)
+    assert read(path) == [Pair("", ""), Pair("c", "d")]
 
 
-def test_replies_find_their_messages(tmp_path):
+def test_replies_find_their_messages_wherever_these_are(tmp_path, capsys):
     rows = [{"id": 1, "text": "who?"}, {"id": 2, "reply_to": 1, "text": "me"},
             {"id": 3, "reply_to": 1, "text": "you"}, {"id": 4, "reply_to": 99, "text": "lost"},
             {"id": 5, "reply_to": 2, "text": None}, {"text": "no id"}, {"id": None, "text": "."}]
     expected = [("who?", "me"), ("who?", "you")]
     path = write_jsonl(tmp_path / "log.jsonl", rows)
-    assert [pair[:2] for pair in read(path)] == [*expected, ("me", "")]
+    assert [pair[:2] for pair in read(path)] == [*expected, ("me", ""), ("", "lost")]
+    path = write_jsonl(tmp_path / "log.jsonl", rows[::-1])
+    assert sorted(read(path)) == sorted(Pair(*two) for two in [*expected, ("me", ""), ("", "lost")])
+    assert "the id" not in capsys.readouterr().err
+    write_jsonl(path, [*rows, {"id": 2, "text": "again"}, {"id": 6, "reply_to": 2, "text": "?"}])
+    assert read(path)[-2:] == [Pair("again", "?"), Pair("", "lost")]
+    assert '1 rows have the id of a row above, as "2"; replies may' in capsys.readouterr().err
     rows = [["1", "", "who?"], ["2", "1.0", "me"], ["3", "t1_1", "you"], ["", "2.5", "lost 2.0"]]
     path = write_csv(tmp_path / "log.csv", ["id", "reply_to", "text"], rows)
-    assert [pair[:2] for pair in read(path)] == expected
+    assert [pair[:2] for pair in read(path)] == [*expected, ("", "lost 2.0")]
 
 
 @pytest.mark.parametrize("name, text, columns, message", [
     ("a.csv", "id,frage,antwort\n1,a,b\n", [], "cannot tell which columns hold input and response; "
-     "it has id, frage, antwort; name two of them: --columns INPUT RESPONSE"),
+     "it has id, frage, antwort; the first line of a .csv must name its columns; name two of "
+     "them: --columns INPUT RESPONSE"),
     ("a.csv", "question,answer\na,b\n", ["question", "reply"], 'has no column "reply"; it has '
      "question, answer; name two of them"),
     ("a.csv", "question,answer\n", [], "holds no row below its header"),
     ("a.csv", "sep=;", [], "holds no row below its header"),
     ("a.tsv", "id\tmessage\n17\tMy printer is broken\n18\tThe cat\n", [],
-     "cannot tell which columns hold input and response; it has id, message; name two"),
+     "cannot tell which columns hold input and response; it has id, message; the first"),
     ("a.csv", "input,input,response\na,b,c\n", [], 'two columns are called "input"; expected one'),
+    ("a.csv", 'question,answer\na,b\n"c,d\ne,f\ng,h\n', [], "line 3 begins no row of a table"),
+    ("a.csv", "Why so?,Therefore.\na,b\n", [], "the first line of a .csv must name its columns"),
+    ("a.xlsx", b"PK\3\4 and more", [], "is a zip file, as .xlsx is: unpack it, or save"),
+    ("a.gz", b"a\tb", [], "the compressed data is damaged"),
     ("a.csv", b"question,answer\na,b\n\xff,c\n", [], "line 3: is not UTF-8 text ('utf-8'"),
     ("a.tsv", b"a\tb\ncaf\xe9\tb\n", [], "line 2: is not UTF-8 text"),
-    ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "line 3 is not a row of a table"),
+    ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "line 3 begins no row of a table"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\nno json\n', [], "row 2: no JSON object: Exp"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\n\n[1]\n', [], "row 3: no JSON object"),
     ("a.jsonl", "[\n{}]", ["x"], "is one JSON array; write each object on a line of its own"),
@@ -168,16 +192,78 @@ def test_chats_become_pairs(name, tmp_path, capsys):
         return {"id": 1, name: [{role: who, content: text} for who, text in said]}
 
     rows = [chat(("system", "be kind"), ("user", "hello"), ("assistant", "hi"), ("user", "bye")),
-            chat(("user", "why?"), ("tool", None), ("assistant", "so")), {"id": 2, name: None}]
-    expected = [Pair("hello", "hi", "user", "assistant"), Pair("hi", "bye", "assistant", "user"),
-                Pair("", "", "tool", "tool"),    # which is counted: "no text"
-                Pair("why?", "so", "user", "assistant")]
-    assert read(write_jsonl(tmp_path / "chats.jsonl", rows)) == expected
+            chat(("Developer", "be"), ("user", "why?"), ("assistant", None), ("tool", "{}"),
+                 ("assistant", "so")),
+            chat(("USER", "a taxi"), ("SYSTEM", "where?"), ("USER", "here")), {"id": 2, name: None}]
+    expected = [Pair("hello", "hi", "user", "assistant"),
+                Pair("", ""),    # the call of the tool, which is counted: "no text"
+                Pair("hi", "bye", "assistant", "user"),
+                Pair("why?", "so", "user", "assistant"),
+                Pair("a taxi", "where?", "USER", "SYSTEM"),
+                Pair("where?", "here", "SYSTEM", "USER")]
+    pairs = read(write_jsonl(tmp_path / "chats.jsonl", rows))
+    assert {*pairs} == {*expected} and len(pairs) == len(expected)
     assert capsys.readouterr() == (
         "", f'{tmp_path}/chats.jsonl: a conversation in each row (messages = "{name}")\n')
     pytest.importorskip("pyarrow.parquet").write_table(
         pytest.importorskip("pyarrow").Table.from_pylist(rows), tmp_path / "chats.parquet")
-    assert read(tmp_path / "chats.parquet") == expected
+    assert {*read(tmp_path / "chats.parquet")} == {*expected}
+
+
+def test_the_list_of_messages_is_the_one_with_their_names_and_its_parts_are_texts(tmp_path):
+    rows = [{"tools": [{"type": "function", "function": {"name": "f"}}], "messages": [
+        {"author": "ann", "content": [{"type": "text", "text": "look"}, {"type": "image"}, "!"]},
+        {"author": "bob", "content": "nice"}]}]
+    assert read(write_jsonl(tmp_path / "a.ndjson", rows)) == [Pair("look !", "nice", "ann", "bob")]
+    rows[0]["messages"][1]["content"] = {"no": "text"}
+    with pytest.raises(UserError, match="a.ndjson, row 1: dict {'no': 'text'} is not a text"):
+        read(write_jsonl(tmp_path / "a.ndjson", rows))
+
+
+@pytest.mark.parametrize("name, text, expected", [
+    ("a.csv", "question,answer\nq,a,,\nq,,,\n,\n\n", [("q", "a"), ("q", ""), ("", "")]),
+    ("a.csv", "question;answer, or none\nq;a\n", [("q", "a")]),
+    ("a.csv", '\ufeff\ufeffquestion,answer\n"q", "a, b"\n', [("q", "a, b")]),
+    ("a.csv", 'question,answer\r"q\nr",a\rs,b\r', [("q\nr", "a"), ("s", "b")]),
+    ("a.tsv", 'question\tanswer\n"q\n\nr"\t"say ""a"""\n"s" he said\t"t\n', [
+        ("q\n\nr", 'say "a"'), ('"s" he said', '"t')]),
+    ("a.tsv", '"q"\t"a"\n', [('"q"', '"a"')]),               # without a header marks are text
+    ("a.TSV", "\t\nq\ta\n", [("", ""), ("q", "a")])])
+def test_tables_as_programs_write_them(name, text, expected, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(text.encode())
+    assert [(pair.input, pair.response) for pair in read(
+        path, ["question", "answer, or none"] if "none" in text else [])] == expected
+
+
+def test_a_first_line_of_single_words_is_told_to_be_a_pair(tmp_path, capsys):
+    path = tmp_path / "a.tsv"
+    path.write_text("Antwort\tFrage\nYes, it is.\tIs it so?\nNot yet.\tAre we there?\n")
+    assert len(read(path)) == 3
+    assert f"{path}: line 1, ['Antwort', 'Frage'], is taken for a pair" in capsys.readouterr().err
+    assert read(path, ["Frage", "Antwort"])[1] == Pair("Are we there?", "Not yet.")
+
+
+CELLS = st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"))
+
+
+@given(st.lists(st.fixed_dictionaries({"id": st.integers(0, 9), "answer": CELLS,
+                                       "question": CELLS}),
+                min_size=1))
+def test_a_file_and_a_table_of_the_same_rows_are_the_same_pairs(tmp_path_factory, rows):
+    pandas, polars = (pytest.importorskip(name) for name in ("pandas", "polars"))
+    frame, folder = pandas.DataFrame(rows), tmp_path_factory.mktemp("tables")
+    texts = [(row["question"] or "", row["answer"] or "") for row in rows]
+    for table in (rows, frame, [*frame.itertuples()], frame[["question", "answer"]].to_numpy(),
+                  polars.DataFrame(rows, {"id": int, "answer": str, "question": str})):
+        assert [pair[:2] for pair in read(table)] == texts
+    for name, text in (("a.csv", frame.to_csv(index=False)), ("a.jsonl", "".join(
+            json.dumps(row) + "\n" for row in rows)), ("a.tsv", frame.to_csv(None, sep="\t"))):
+        with open(folder / name, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        # a .csv may have blanks behind its delimiters
+        assert [[text.lstrip(" ") for text in pair[:2]] for pair in read(folder / name)] == [
+            [text.lstrip(" ") for text in two] for two in texts]
 
 
 @pytest.mark.parametrize("delimiter, first", [(";", "sep=;\n"), ("|", ""), (",", "SEP=,\r\n")])
@@ -193,4 +279,4 @@ def test_a_malformed_row_is_named_by_its_number_whatever_lines_its_cells_take(
     rows = [[text, f"{reply}\nand more"] for text, reply in pairs]
     path = write_csv(tmp_path / "a.csv", ["question", "answer"], [*rows[:99], [1, 2, 3], *rows])
     load_corpus([path], text_config, tmp_path / "cache")
-    assert "of 4,100 (first: row 101: 3 columns, expected 2 (quote" in capsys.readouterr().err
+    assert "of 4,100 (first: row 101: 3 columns, expected 2 (as in" in capsys.readouterr().err

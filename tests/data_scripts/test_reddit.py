@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convsim_mini.common.files import read_lines, zstd
+from convsim_mini.common.lines import read_lines, zstd
 from convsim_mini.data.pairs import read_rows
 from data_scripts import buckets, dump_files, prepare_reddit
 from data_scripts.buckets import join_bucket, parse_dump

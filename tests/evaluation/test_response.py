@@ -7,9 +7,9 @@ import pytest
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.core.model import embed, response_forward
-from convsim_mini.core.pairs import Split
 from convsim_mini.evaluation import cqa, response, sts
 from convsim_mini.evaluation.baselines import bm25_documents
+from convsim_mini.evaluation.results import encode_of
 from convsim_mini.inference.tfidf import document_frequency, term_counts, tfidf
 from convsim_mini.training.initial import initial_model
 from convsim_mini.training.run import load_run
@@ -29,13 +29,6 @@ def test_set(run):
     return response.read(response.find(None, run)["test"])
 
 
-def split_with_responses(keys):
-    """A Split of one-word sentences whose responses have these text keys."""
-    n = len(keys)
-    keys = np.stack([np.arange(n), np.asarray(keys)], axis=1).astype(np.uint64)
-    return Split(np.ones(2 * n, np.int32), np.arange(2 * n + 1), keys)
-
-
 # ---------------------------------------------------------------- candidates and ranks
 
 def test_candidates_are_the_same_every_time_and_drawn_from_all(corpus):
@@ -43,13 +36,8 @@ def test_candidates_are_the_same_every_time_and_drawn_from_all(corpus):
     again = response.drawn(corpus.test)
     assert pairs.tolist() == again[0].tolist() and candidates.tolist() == again[1].tolist()
     assert set(candidates[:, 1:].ravel().tolist()) == set(range(corpus.test.pairs))
-
-
-@pytest.mark.parametrize("keys", [np.arange(99), np.maximum(np.arange(120), 22), np.zeros(1_000)])
-def test_too_few_different_responses_are_a_user_error(keys):
-    with pytest.raises(UserError, match="99 wrong responses"):
-        response.drawn(split_with_responses(keys))
-    response.drawn(split_with_responses(np.maximum(np.arange(120), 20)))
+    with pytest.raises(UserError, match="99 wrong responses .*; give --pairs more"):
+        response.drawn(corpus.test._replace(keys=0 * corpus.test.keys))
 
 
 def ranks_by_hand(u, v, candidates):
@@ -58,9 +46,9 @@ def ranks_by_hand(u, v, candidates):
             for k, row in enumerate(candidates)]
 
 
-def test_ranks_are_those_of_a_loop_over_the_candidates():
-    _, candidates = response.drawn(split_with_responses(np.arange(600)))
-    u, v = np.random.default_rng(0).integers(-3, 4, (2, 600, 3)).astype(float)    # many ties
+def test_ranks_are_those_of_a_loop_over_the_candidates(test_set):
+    candidates = test_set.candidates
+    u, v = np.random.default_rng(0).integers(-3, 4, (2, len(candidates), 3)) * 1.0    # many ties
     assert response.ranks_of_truth(u, v, candidates).tolist() == ranks_by_hand(u, v, candidates)
 
 
@@ -142,20 +130,21 @@ def test_who_is_ahead_is_decided_by_the_paired_interval_of_right_answers(one, ot
 
 
 def test_the_weight_of_words_in_a_search_is_told():
-    for weight in ("0.3", "0"):
-        rows = {"trained": None, f"trained + {float(weight)} TF-IDF": None}
-        assert f"--words {weight}: " in response.note("test", None, rows)
+    for weight in (0.3, 0.0):
+        rows = {"trained": None, response.with_words(weight): None}
+        assert f"--words {weight:g}: " in response.note("test", None, rows)
 
 
 def test_another_model_is_scored_by_the_same_functions(run, test_set):
     untrained = run._replace(model=initial_model(run.config, test_set.corpus))
-    expected = response.baselines(run, test_set)["the same, untrained"]
+    expected = response.baselines(run, test_set)["before training"]
     assert (response.scores(untrained, test_set)["trained"] == expected).all()
     for task in (response, sts, cqa):
         (source,) = task.find(None, run).values()
         dataset = task.read(source)
-        one, other = (np.concatenate(task.scores(which, dataset)["trained"], axis=None)
-                      for which in (run, untrained))
+        one, other = (
+            np.concatenate(task.scores(which, dataset, encode_of(which))["trained"], axis=None)
+            for which in (run, untrained))
         assert one.shape == other.shape and (one != other).any()
 
 
@@ -163,7 +152,7 @@ def test_a_run_that_goes_on_is_compared_with_the_one_before(run, test_set, train
     """Where its pairs are others; after a second task on the same pairs with its first values."""
     config, corpus = dataclasses.replace(run.config, init=str(trained[0])), test_set.corpus
     name, _ = response.before_training(config, corpus)
-    assert name == "the same, untrained"
+    assert name == "before training"
     name, model = response.before_training(config, corpus._replace(checksum=1 + corpus.checksum))
     assert name == "before fine-tuning"
     assert all((model.params[key] == p).all() for key, p in run.model.params.items())

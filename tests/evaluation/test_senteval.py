@@ -12,7 +12,8 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.core.nli import nli_features_forward
 from convsim_mini.evaluation import baselines, command, senteval
 from convsim_mini.evaluation.metrics import correlation, pearson, spearman
-from convsim_mini.evaluation.senteval import FILES, Task
+from convsim_mini.evaluation.results import encode_of
+from convsim_mini.evaluation.senteval import FILES, TransferTask
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import load_run
 
@@ -70,9 +71,9 @@ def found_in(folder):
 
 
 def task_of(labels, *counts, sides=1, **settings):
-    """A Task of single sentences, or of pairs; counts: of train, dev and test."""
+    """A TransferTask of single sentences, or of pairs; counts: of train, dev and test."""
     parts = np.repeat(["train", "dev", "test"], counts or (0, 0, len(labels)))
-    return Task(["x"] * sides * len(labels), labels, parts, **settings)
+    return TransferTask(["x"] * sides * len(labels), labels, parts, **settings)
 
 
 # ---------------------------------------------------------------- the official files
@@ -362,8 +363,8 @@ def test_each_row_learns_from_its_own_vectors(trained, monkeypatch):
     monkeypatch.setattr(classifiers, "learn", lambda vectors, task: seen.append(vectors))
     tasks = {"CR": task_of(np.arange(3))._replace(texts=["fudazi vobamu", "a", "setodi a a"]),
              "MR": task_of(np.arange(2))._replace(texts=["a", "b"])}
-    senteval.scores(run, tasks)
-    senteval.scores(lambda texts: texts[::-1], tasks)
+    senteval.scores(run, tasks, encode_of(run))
+    senteval.scores(None, tasks, lambda texts: texts[::-1])
     rows = senteval.baselines(run, tasks, {"some": {"a": np.array([1.0, 2, 3])}})
     assert [np.shape(vectors) for vectors in seen] == [
         (3, 16), (2, 16), (3,), (2,), (3, 16), (2, 16), (3, 16), (2, 16), (3, 3), (2, 3)]

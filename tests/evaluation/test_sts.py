@@ -10,7 +10,7 @@ import pytest
 from convsim_mini.common.cli import UserError
 from convsim_mini.evaluation import command, cqa, sts
 from convsim_mini.evaluation.metrics import correlation, pearson, spearman
-from convsim_mini.evaluation.results import measured
+from convsim_mini.evaluation.results import encode_of, measured
 from convsim_mini.evaluation.sts import Sts
 from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.training.run import load_run, save_tuned
@@ -180,31 +180,31 @@ def test_angular_similarity_is_minus_the_angle():
 
 def test_a_runs_rows_are_its_vectors_plain_and_tuned(run_copy):
     own, run = sts.read(sts.OWN), load_run(run_copy)
-    assert [*sts.scores(run, own)] == ["trained", "trained, as cosine"]
+    assert [*sts.scores(run, own, encode_of(run))] == ["trained", "trained, as cosine"]
     turn = np.random.default_rng(0).standard_normal((16, 16))
-    found = sts.scores(save_tuned(run, turn), own)
+    found = sts.scores(save_tuned(run, turn), own, encode_of(run))
     assert [*found] == ["trained", "trained, tuned", "trained, as cosine",
                         "trained, tuned, as cosine"]
     for row, tuned in (("trained", False), ("trained, tuned", True)):
-        cosines = sts.cosines(load(run_copy, tuned=tuned).encode, own)
+        cosines = np.vecdot(*sts.unit_vectors(load(run_copy, tuned=tuned).encode, own))
         np.testing.assert_allclose(found[f"{row}, as cosine"], cosines, atol=1e-5)
         np.testing.assert_allclose(found[row], -np.arccos(np.clip(cosines, -1, 1)), atol=3e-3)
     assert np.abs(found["trained"] - found["trained, tuned"]).max() > 0.1
 
 
-def test_whatever_encodes_is_scored_by_its_cosines(trained):
+def test_whatever_encodes_is_scored_by_its_cosines(encoder):
     """A function from texts to vectors, of any length, stands where a Run may stand."""
     own = sts.read(sts.OWN)
-    encoder = load(trained[0])
     lengths = iter(np.random.default_rng(0).uniform(0.1, 9, 10_000))
 
     def encode(texts):
         return [vector * next(lengths) for vector in encoder.encode(texts)]
 
-    expected = sts.cosines(encoder.encode, own)
-    np.testing.assert_allclose(sts.scores(encode, own)["trained, as cosine"], expected, atol=1e-5)
+    expected = np.vecdot(encoder.encode(own.sentences1), encoder.encode(own.sentences2))
+    np.testing.assert_allclose(sts.scores(None, own, encode)["trained, as cosine"],
+                               expected, atol=1e-5)
     questions = cqa.read(cqa.OWN)
-    np.testing.assert_allclose(cqa.scores(encode, questions)["trained"],
+    np.testing.assert_allclose(cqa.scores(None, questions, encode)["trained"],
                                cqa.cosines(questions, encoder.encode), atol=1e-5)
     (one,) = measured(encode, None, ["sts"])
     assert one.figures()["trained, as cosine"]["r"] == pytest.approx(

@@ -20,7 +20,7 @@ from convsim_mini import train
 from convsim_mini.core.model import ENCODERS
 from convsim_mini.core.text import tokenize
 from convsim_mini.explore.__main__ import Handler, Server
-from convsim_mini.explore.panels import PANELS, Explored
+from convsim_mini.explore.panels import PANELS, Explored, fields
 from convsim_mini.inference.replies import best_replies, replies_of_run
 from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.training.run import load_run
@@ -47,12 +47,9 @@ def transformer(arguments, tmp_path_factory):
     return Explored(load_run(folder))
 
 
-NOTHING = {"sentence": "", "compared": "", "word": 0}
-
-
 def ask(explored, panel, **question):
     """A panel's answer, as it is sent."""
-    return json.loads(json.dumps(PANELS[panel](explored, NOTHING | question)))
+    return json.loads(json.dumps(PANELS[panel](explored, **question)))
 
 
 # ---------------------------------------------------------------- what the panels answer
@@ -168,7 +165,7 @@ def request(server, name, question=None, token=None, **headers):
     if question is None:
         connection.request("GET", path, headers=headers)
     else:
-        connection.request("POST", path, json.dumps(NOTHING | question), headers)
+        connection.request("POST", path, json.dumps(question), headers)
     response = connection.getresponse()
     body = response.read().decode()
     connection.close()
@@ -281,7 +278,8 @@ def test_the_page_shows_what_a_panel_answers(browser, server, explored, transfor
     question = {"sentence": f"{pairs[5][0]} notafox",
                 "compared": f"{pairs[0][0]}\n{pairs[0][1]}\n{HOSTILE}"}
     asked = transformer if panel == "attention" else explored
-    answer = ask(asked, panel, **question)
+    answer = ask(asked, panel, **{name: question[name] for name in fields(panel)
+                                  if name in question})
     tables = [[[*map(text_of, row)] for row in (head, *rows)]
               for _, head, rows in answer.get("tables", ())]
     with served(asked) as server:

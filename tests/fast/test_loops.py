@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+from convsim_mini.core import optim
 from convsim_mini.fast import devices, host, loops
 
 LENGTHS = (0, 1, 7, 8, 9, 16, 31)    # rows in a sum: none, below, at and above the eight at a time
@@ -19,11 +20,6 @@ def way(request):
     return loops.compiled
 
 
-def sums_by_scipy(ids, offsets, table, y):
-    """`host.sum_into`, which leaves few rows to SciPy, with the loop's arguments."""
-    host.sum_into(y, table, ids, offsets)
-
-
 def sums_error(sum_rows, dtype=np.float64):
     """How far a sum_rows is from adding up row by row."""
     rng = np.random.default_rng(0)
@@ -31,7 +27,7 @@ def sums_error(sum_rows, dtype=np.float64):
     offsets = 3 + np.cumsum([0, *LENGTHS])    # a part: what stands before it is another one's
     ids = rng.integers(0, 23, offsets[-1] + 2).astype(np.int32)
     y = np.full((len(LENGTHS), 11), np.nan, dtype)
-    sum_rows(ids, offsets, table, y)
+    sum_rows(y, table, ids, offsets)
     expected = [table[ids[a:b]].sum(axis=0, dtype=np.float64) for a, b in zip(offsets, offsets[1:])]
     return np.abs(y - expected).max()
 
@@ -48,17 +44,17 @@ def steps_error(step_rows, adagrad, dtype=np.float64):
         sums[rows] += (grads.astype(np.float64) ** 2).mean(axis=1)
         rates = 0.3 / np.sqrt(sums[rows]) if adagrad else np.full(9, 0.3)
         expected[rows] -= rates[:, None] * grads
-        step_rows(rows, grads.copy(), table, dtype(0.3), squares)
+        step_rows(table, rows, grads, dtype(0.3), squares)
     worst = np.abs(table - expected).max()
     return max(worst, np.abs(squares - sums).max()) if adagrad else worst
 
 
 def test_loops_are_what_they_replace(way):
-    assert sums_error(sums_by_scipy) < 1e-13
+    assert sums_error(host.sum_into) < 1e-13                  # few rows: SciPy's
     assert sums_error(way(loops.sum_rows)) < 1e-13
     assert sums_error(way(loops.sum_rows), np.float32) < 1e-5
     for adagrad in (False, True):
-        assert steps_error(host.step_rows_of_numpy, adagrad) < 1e-14
+        assert steps_error(optim.step_rows, adagrad) < 1e-14
         assert steps_error(way(loops.step_rows), adagrad) < 1e-14
         assert steps_error(way(loops.step_rows), adagrad, np.float32) < 1e-5
 
@@ -66,13 +62,13 @@ def test_loops_are_what_they_replace(way):
 def test_what_is_not_finite_stays_so(way):
     table = np.array([[np.nan, np.inf, -np.inf, 1.0]] * 9)
     y = np.zeros((1, 4))
-    way(loops.sum_rows)(np.arange(9), np.array([0, 9]), table, y)
+    way(loops.sum_rows)(y, table, np.arange(9), np.array([0, 9]))
     assert np.isnan(y[0, 0]) and y[0, 1:].tolist() == [np.inf, -np.inf, 9]
     grads = np.array([[np.inf, 1.0, 2.0, 3.0], [np.nan, 1.0, 2.0, 3.0]])
     stepped, expected = np.ones((2, 2, 4))
     with np.errstate(invalid="ignore"):
-        way(loops.step_rows)(np.arange(2), grads.copy(), stepped, 0.1, np.ones(2))
-        host.step_rows_of_numpy(np.arange(2), grads.copy(), expected, 0.1, np.ones(2))
+        way(loops.step_rows)(stepped, np.arange(2), grads, 0.1, np.ones(2))
+        optim.step_rows(expected, np.arange(2), grads, 0.1, np.ones(2))
     np.testing.assert_array_equal(stepped, expected)
     assert np.isnan(stepped[1]).all() and np.isnan(stepped[0, 0])
 
@@ -107,7 +103,7 @@ def test_without_a_fitting_numba_scipy_computes(error, fresh, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
     monkeypatch.setattr(host, "MANY", 0)
-    assert sums_error(sums_by_scipy) < 1e-14
+    assert sums_error(host.sum_into) < 1e-14
     assert loops.compiled(loops.step_rows) is None
     assert "numba" not in devices.machine(np)
 

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from convsim_mini import fast
+from convsim_mini.core import optim
 from convsim_mini.fast import host, threads
 from convsim_mini.fast.twins import TWINS
 
-from twin_cases import CASES, PAIRS, SEEDS, plain, results_of, touched_rows, uninstall
+from twin_cases import (
+    CASES, PAIRS, SEEDS, no_rows, plain, results_of, touched_rows, uninstall)
 
 
 @pytest.fixture(params=[1, 2, 5])
@@ -43,10 +45,10 @@ def test_a_twin_gives_what_core_gives(function, dtype, tolerance, cores):
         assert max(errors(function, CASES[function], dtype, seed), default=0) < tolerance
 
 
-def test_rows_that_many_places_share_are_added_up_alike(cores):
-    update_rows = next(function for function in CASES if function.__name__ == "update_rows")
+def test_rows_in_many_places_and_in_none_are_updated_alike(cores):
     many = lambda rng, dtype: touched_rows(rng, dtype, places=6_000)    # noqa: E731
-    assert max(errors(update_rows, many, np.float64, 0)) < 1e-11
+    for case in many, no_rows:
+        assert max(errors(optim.update_rows, case, np.float64, 0)) < 1e-11
 
 
 def test_every_twin_has_a_case():

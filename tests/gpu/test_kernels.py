@@ -24,7 +24,7 @@ from convsim_mini.training.run import Run
 from convsim_mini.training.monitor import Monitor
 
 from twin_cases import (
-    CASES, DROPOUT, PAIRS, SEEDS, attended, numbers, plain, results_of, scores, sentences,
+    CASES, DROPOUT, PAIRS, SEEDS, attended, no_rows, numbers, plain, results_of, scores, sentences,
     touched_rows)
 
 pytestmark = pytest.mark.gpu
@@ -38,13 +38,14 @@ CHECKS = {function.__name__.removesuffix("_forward"): (function, case, SEEDS)
 CHECKS |= {name: (function, case, [0]) for name, function, case in (
     ("many columns", layers.linear_forward,
      lambda *some: numbers(*some, (3, 9), (9, 600), 600)),
+    ("no rows", layers.linear_forward, lambda *some: numbers(*some, (0, 5), (5, 3), 3)),
     ("one number", layers.linear_forward, lambda *some: numbers(*some, (1, 1), (1, 1), 1)),
     ("wide rows", transformer_layers.layer_norm_forward,
      lambda *some: numbers(*some, (9, 300), 300, 300)),
     ("dense rows in shares", transformer_layers.position_wise_forward,
-     lambda *some: (*numbers(*some, (3200, 3), (3, 9), 9, (9, 4), 4), DROPOUT)),
+     lambda *some: (*numbers(*some, (16_400, 3), (3, 9), 9, (9, 4), 4), DROPOUT)),
     ("norm of rows in shares", transformer_layers.add_norm_forward,
-     lambda *some: (*numbers(*some, (2100, 9), (2100, 9), 9, 9), DROPOUT)),
+     lambda *some: (*numbers(*some, (16_400, 9), (16_400, 9), 9, 9), DROPOUT)),
     ("attention by tiles", attention.attention_forward,
      lambda *some: attended(*some, (1, 3, 31, 32, 33, 70))),
     ("attention, wide heads", attention.attention_forward,
@@ -52,6 +53,7 @@ CHECKS |= {name: (function, case, [0]) for name, function, case in (
     ("attention, the paper's width", attention.attention_forward,
      lambda *some: attended(*some, (17, 40), 2, 64)),
     ("many scores", losses.batch_softmax_forward, lambda *some: scores(*some, 320)),
+    ("rows in no place", optim.update_rows, no_rows),
     ("rows in many places", optim.update_rows, lambda *some: touched_rows(*some, 6000)),
 )}
 

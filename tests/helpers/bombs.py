@@ -4,7 +4,7 @@ import gzip
 import tracemalloc
 from contextlib import contextmanager
 
-from convsim_mini.common.files import zstd
+from convsim_mini.common.lines import zstd
 
 PIECE = bytes(1 << 24)
 

@@ -136,12 +136,17 @@ def touched_rows(rng, dtype, places=0):
     return table, parts, 0.1, one_of(rng, None, squares * squares)
 
 
+def no_rows(rng, dtype):
+    """A worker's part of a gradient may have none."""
+    none, (table, values) = np.empty(0, np.int32), numbers(rng, dtype, (ROWS, 7), (0, 7))
+    return table, [SparseRows(none, values, none)], 0.1, np.ones(ROWS, dtype)
+
+
 CASES = {
     layers.linear_forward: linear,
+    layers.tanh_backward: lambda rng, dtype: numbers(rng, dtype, *[sizes(rng, 2)] * 2),
     layers.l2_normalize_forward: rows,
     embeddings.word_bag_forward: table_and(lambda *_: WORDS),
-    embeddings.embedding_bag_forward: table_and(
-        lambda rng, dtype, table, packed: rng.integers(1, 9, len(packed.lengths))),
     embeddings.sum_rows: table_and(),
     losses.batch_softmax_forward: scores,
     optim.sgd: parameters(2, 0.1),

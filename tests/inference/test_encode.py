@@ -1,36 +1,37 @@
 """A trained run at work: vectors of sentences on their own, tables, files of any length."""
 
 import gzip
+import importlib
 import io
+import multiprocessing
+import pickle
 import sys
 import tracemalloc
 from collections import UserDict
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tqdm import tqdm
 
 import convsim_mini
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
-from convsim_mini.inference import rows, sentence_encoder
-from convsim_mini.inference.projection import with_matrix
+from convsim_mini.export import __main__ as export
+from convsim_mini.inference import rows
+from convsim_mini.inference.index import build_index, open_index
 from convsim_mini.inference.sentence_encoder import encoder_of, tell_cut
 from convsim_mini.core import bi_encoder
-from convsim_mini.core.model import embed
+from convsim_mini.core.model import embed, encoder_forward, respond
 from convsim_mini.training.run import load_run
 
 SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu",
              "fudazi vobamu setodi " * 30, "\U0001f600", "a"]
-
-
-@pytest.fixture(scope="module")
-def encoder(trained):
-    return sentence_encoder.load(trained[0])
 
 
 def test_embeddings_are_float32_unit_vectors(encoder, monkeypatch):
@@ -38,7 +39,8 @@ def test_embeddings_are_float32_unit_vectors(encoder, monkeypatch):
     assert vectors.shape == (7, 16) and vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
     packed, of_none = (encoder.vocabulary.encode(texts) for texts in (SENTENCES, []))
-    for none in (encoder.encode([]), encoder.embed(of_none), embed(encoder.model, of_none)):
+    for none in (encoder.encode([]), encoder.embed(of_none), embed(encoder.model, of_none),
+                 encoder_forward(encoder.model, of_none)[0]):
         assert none.shape == (0, 16) and none.dtype == np.float32
     np.testing.assert_array_equal(encoder.encode(SENTENCES[0]), encoder.encode(SENTENCES[:1])[0])
     monkeypatch.setattr(bi_encoder, "AT_ONCE", 3)
@@ -58,22 +60,19 @@ def test_an_embedding_does_not_depend_on_its_batch(encoder, sentences, random):
     np.testing.assert_allclose(shuffled, together[order], rtol=0, atol=1e-6)
 
 
-def test_a_progress_bar_is_shown_when_asked_for(encoder, capsys, monkeypatch):
-    monkeypatch.setattr(sentence_encoder, "progress", lambda *given, delay, **options: tqdm(
-        *given, **options))                                   # not only after a second
-    for shown in (True, False):
-        encoder.encode(["a"], show_progress_bar=shown)
-        assert ("encoding: 100%" in capsys.readouterr().err) == shown
-
-
 @pytest.mark.parametrize("sentences, said", [
-    (["a", None], "sentence 1 is None, expected a str"), ([["a"]], r"sentence 0 is \['a'\]"),
-    (b"bytes", "sentence 0 is 98"), (None, "not iterable"), (7, "not iterable"),
-    ({"text": ["a"]}, "is a table"), (UserDict(text=["a"]), "is a table"),
-    (SimpleNamespace(columns=["text"]), "is a table")])
+    (["a", {"a": 1}], "sentence 1: dict {'a': 1} is not a text; expected a str or a number"),
+    ([b"a"], "sentence 0: bytes b'a' is"), (None, "not iterable"), (7, "not iterable"),
+    (b"bytes", "bytes, expected texts"), ({"text": ["a"]}, "dict, expected texts"),
+    (UserDict(text=["a"]), "of a table one"), (SimpleNamespace(columns=["text"]), "of a table")])
 def test_what_is_no_string_is_refused_by_name(encoder, sentences, said):
     with pytest.raises(TypeError, match=said):
         encoder.encode(sentences)
+
+
+def test_numbers_are_their_digits_and_what_is_missing_is_empty(encoder):
+    found = encoder.encode([None, float("nan"), 4711.0, ["a", {"type": "text", "text": "b"}]])
+    np.testing.assert_array_equal(found, encoder.encode(["", "", "4711", "a b"]))
 
 
 def test_a_device_that_there_is_not_is_named(trained):
@@ -113,6 +112,39 @@ def test_an_encoder_is_a_step_of_a_scikit_learn_pipeline(encoder):
     np.testing.assert_array_equal(encoder.transform(texts), encoder.encode(texts))
 
 
+@pytest.fixture(params=["encoder", "index", "opened", "exported"])
+def guest(request, trained, tmp_path, monkeypatch):
+    """A public object, as other programs have one, and a function: it, a text → an array."""
+    if request.param == "exported":
+        export.write_model(tmp_path, convsim_mini.load(trained[0]))
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "model", raising=False)
+        return importlib.import_module("model").load(), lambda one, text: one.encode([text])
+    encoder = convsim_mini.load(trained[0])
+    if request.param == "encoder":
+        return encoder, lambda one, text: one.encode([text])
+    build_index(encoder, rows.rows_of_texts(SENTENCES), tmp_path / "index")
+    index = (encoder.index(SENTENCES) if request.param == "index" else
+             open_index(tmp_path / "index", encoder))
+    return index, lambda one, text: np.array([hit[:4] for hit in one.search([text], 3)[0]])
+
+
+def test_a_public_object_can_be_copied_forked_and_shared_and_keeps_no_text(guest):
+    one, use = guest
+    copied = pytest.importorskip("sklearn.base").clone
+    before, expected = pickle.dumps(one), use(one, "fudazi hunter2zzqx")
+    for copy in (pickle.loads(before), deepcopy(one), copied(one, safe=False), one):
+        np.testing.assert_array_equal(use(copy, "fudazi hunter2zzqx"), expected)
+        assert pickle.dumps(copy) == before and b"hunter2zzqx" not in before
+    with ThreadPoolExecutor(2) as threads:
+        for found in threads.map(partial(use, one), ["fudazi hunter2zzqx"] * 8):
+            np.testing.assert_array_equal(found, expected)
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    context.Process(target=lambda: queue.put(use(one, "fudazi hunter2zzqx"))).start()
+    np.testing.assert_array_equal(queue.get(), expected)
+
+
 def test_what_a_transformer_cuts_is_counted(encoder, capsys):
     config = replace(encoder.model.config, encoder="transformer", max_tokens=3)
     lengths = np.array([3, 4, 2, 9])
@@ -129,6 +161,8 @@ def test_vectors_are_the_models_own_or_times_the_tuned_matrix(trained):
     assert packed.lengths[2] == 1                             # of "", in a run from the corpus
     plain = embed(run.model, packed)
     np.testing.assert_allclose(encoder_of(run).encode(SENTENCES), plain, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(encoder_of(run).encode_responses(SENTENCES), respond(
+        run.model, plain), rtol=0, atol=1e-6)                 # of unit length in this run
     with pytest.raises(UserError, match="holds no tuned matrix; make it: .*tune"):
         encoder_of(run, tuned=True)
     tuned = run._replace(tuned=np.random.default_rng(0).standard_normal((16, 16)).astype("f4"))
@@ -136,13 +170,12 @@ def test_vectors_are_the_models_own_or_times_the_tuned_matrix(trained):
     expected = plain @ tuned.tuned
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(encoder_of(tuned, True).encode(SENTENCES), expected, atol=1e-5)
-    assert with_matrix(run.model, None) is run.model
 
 
 # ---------------------------------------------------------------- the command
 
 def stdin(monkeypatch, data):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
 
 
 @pytest.mark.parametrize("options", [[], ["--search", "lines.txt"], ["--index", "index"]])

@@ -2,6 +2,7 @@
 
 import io
 import re
+import shutil
 import sys
 from dataclasses import replace
 
@@ -12,31 +13,12 @@ import convsim_mini
 from convsim_mini import chat as command
 from convsim_mini.common.cli import UserError
 from convsim_mini.data.pairs import removed_by
-from convsim_mini.evaluation import response
 from convsim_mini.inference import replies as module
 from convsim_mini.inference.index import build_index, index_of
 from convsim_mini.inference.replies import (
-    best_replies, pairs_of_run, replies_of_file, replies_of_run)
+    KEPT, best_replies, pairs_of_run, replies_of_file, replies_of_run)
 from convsim_mini.inference.rows import Rows
-from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import load_run
-
-
-@pytest.fixture(scope="module")
-def encoder(trained):
-    return convsim_mini.load(trained[0])
-
-
-def test_dot_products_rank_replies_as_training_does(trained, corpus, pairs):
-    run = load_run(trained[0])
-    plain = encoder_of(run)
-    which = np.arange(50)
-    u, v = response.vectors(run.model, corpus.test, which)
-    sides = response.sides(corpus.test, which)
-    texts = [[" ".join(map(run.vocabulary.token, ids)).replace(" ##", "") for ids in np.split(
-        packed.ids, packed.offsets[1:-1])] for packed in sides]
-    found = plain.encode(texts[0]) @ plain.encode_responses(texts[1]).T
-    np.testing.assert_allclose(found, u @ v.T, rtol=0, atol=1e-5)
 
 
 def test_a_row_without_one_of_its_cells_is_a_reply_or_is_left_out(encoder, tmp_path):
@@ -44,15 +26,6 @@ def test_a_row_without_one_of_its_cells_is_a_reply_or_is_left_out(encoder, tmp_p
         '{"question": "who?", "answer": "me"}\n{"answer": "fine"}\n{"question": "why?"}\n')
     found = best_replies(replies_of_file(encoder, tmp_path / "a.jsonl"), "so")
     assert {(reply.message, reply.reply) for reply in found} == {("who?", "me"), ("", "fine")}
-
-
-def test_vectors_of_replies_that_are_not_finite_are_an_error(trained):
-    encoder = convsim_mini.load(trained[0])
-    name = next(name for name in encoder.model.params if name.startswith("response."))
-    encoder.model.params[name][:] = np.nan
-    assert np.isfinite(encoder.encode("you?")).all()
-    with pytest.raises(FloatingPointError, match="not finite: its weights are damaged"):
-        encoder.encode_responses("you?")
 
 
 TALK = [("how are you?", "fine."), ("who is it?", "How old are you?"), ("well?", "fine."),
@@ -89,16 +62,21 @@ def test_a_run_s_replies_are_embedded_once_and_again_for_other_weights(
     kept = [reply for message, reply in pairs if not (removed_by(message) or removed_by(reply))]
     run = load_run(run_copy)
     assert len(replies_of_run(encoder, run)) == len(kept)
-    made = (run_copy / "replies" / "meta.json").stat().st_ino
+    made = (run_copy / KEPT / "meta.json").stat().st_ino
     monkeypatch.setattr(module, "MOST", 500)
     assert len(replies_of_run(encoder, run)) == len(kept)
-    assert (run_copy / "replies" / "meta.json").stat().st_ino == made
+    assert (run_copy / KEPT / "meta.json").stat().st_ino == made
     other = convsim_mini.load(run_copy)
     other.identity["weights"] += 1
     drawn = replies_of_run(other, run)                        # a share of them
     assert len(drawn) == len(drawn.texts) == 500
     first = np.array([*map(kept.index, drawn.texts)]) / len(kept)
     assert 0.4 < first.mean() < 0.6                           # 5 standard deviations are 0.06
+    shutil.rmtree(run_copy / KEPT)
+    (run_copy / KEPT).mkdir()
+    (run_copy / KEPT / "notes.txt").touch()
+    monkeypatch.setattr(module.shutil, "rmtree", lambda *_, **__: None)    # as where none may write
+    assert len(replies_of_run(encoder, run)) == 500
 
 
 def test_pairs_that_are_gone_are_named_and_old_replies_stay(run_copy, encoder):

@@ -1,5 +1,6 @@
 """The lessons as a web site: links, figures, a failing lesson, widths in a browser."""
 
+import itertools
 import os
 import re
 import shutil
@@ -22,7 +23,7 @@ from browser import Browser
 from nbformat.v4 import new_markdown_cell, new_notebook, new_output
 from lessons.book.__main__ import make_book, write_notebooks
 from lessons.book.contents import PARTS, STATIONS, all_lessons, solutions
-from lessons.book.pages import LINKED, Page, with_links
+from lessons.book.pages import LINKED, Page, typeset, with_links
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.core.attention import attention_backward, attention_forward, timing_signal
@@ -53,13 +54,16 @@ def test_cells_get_links_and_formulas_a_block_and_nothing_else():
             "d|x| = **x & y** < 1\n\n**y = x_i²**\n\nSo y = x_i * 2_i.")
     linked, code, formula, key, left = with_links(
         text, {"2": "02_a.html", "3": "03.html", "A": "A.html"}, ["mu-2018"]).split("\n\n")
-    assert code == "    x_i = 0" and left == "So y = x_i * 2_i."
+    assert code == "    x_i = 0" and left == "So y = x<sub>i</sub> * 2_i."
+    assert typeset("e^s_ij, σ^{2p} e^(−K/(K − 1)), dx̂_i some_name a.b_c 2^k") == (
+        "e<sup>s<sub>ij</sub></sup>, σ<sup>2p</sup> e<sup>−K/(K − 1)</sup>, dx̂<sub>i</sub> "
+        "some_name a.b_c 2<sup>k</sup>")
     assert linked == ("See lessons [2](02_a.html), [3](03.html), [A](A.html) and 99 "
                       "([Mu and\nHe 2018](after.html#mu-2018), Li 2018).")
     text = "Mu and He's (2018), de Mu et al.'s (2018), Mu'\n(2018), Mu's 2018; not Mus (2018)"
     assert with_links(text, {}, ["mu-2018"]).count("](after.html#mu-2018)") == 4
     assert formula == '<div class="formula">d|x| = <strong>x &amp; y</strong> &lt; 1</div>'
-    assert key == '<div class="formula">y = x_i²</div>'
+    assert key == '<div class="formula">y = x<sub>i</sub>²</div>'
 
 
 def test_every_paper_that_a_lesson_names_stands_among_the_references():
@@ -162,7 +166,7 @@ def test_files_that_a_lesson_names_are_links_to_pages_with_their_code(clone):
 def test_answers_imports_and_drawings_are_folded_and_the_station_is_marked(clone):
     text = pages_of(clone)[1].read_text()
     assert Counter(re.findall("<summary>(.*?)</summary>", text)) == {
-        "Imports": 1, "Predicted? See what happens": 4, "The drawing": 1,
+        "On this page": 1, "Imports": 1, "Predicted? See what happens": 4, "The drawing": 1,
         "The judge": 2, "A solution, and wrong answers that tempt": 2}
     before = text.partition("at distance 100: 1 − 5.18/9.21 = 0.44:")[0]
     assert before.count("<details") == before.count("</details>") + 1
@@ -175,11 +179,17 @@ def test_each_prediction_has_a_fold_with_its_answer_alone(lesson):
     for cell in notebook.cells:
         if cell.cell_type == "code":    # as if it had run
             cell.outputs = [new_output("display_data", data={"image/png": ""})]
-    body = Page(lesson, notebook, {}, []).body
-    shown, *after = re.split(r'<details class="told">.*?\n</details>(?!\n</details>)', body,
-                             flags=re.DOTALL)
+    page = Page(lesson, notebook, {}, [])
+    body = page.body
+    flat = re.sub(r'<details class="(?:solution)?">.*?\n</details>', "", body, flags=re.DOTALL)
+    shown, *after = re.split(r'<details class="told">.*?\n</details>', flat, flags=re.DOTALL)
     assert len(after) == lesson.path.read_text().count("**Predict") > 0
     assert all("<strong>Predict" in text for text in (shown, *after[:-1]))
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    for asks, tells in itertools.pairwise(texts):    # the answer is not below the closed fold
+        answer = tells.partition("\n\n")[0]
+        if "**Predict" in asks and not re.match(r"#|\*\*", answer) and "**Predict" not in answer:
+            assert not any(page.markdown(answer) in text for text in after), answer
     before = body.partition('<div id="live">')[0]    # a figure to play with is in no fold
     assert before.count("<details") == before.count("</details>")
 
@@ -188,15 +198,17 @@ def test_each_prediction_has_a_fold_with_its_answer_alone(lesson):
 def test_notebooks_run_in_another_folder(number, tmp_path):
     lesson = all_lessons()[number]
     write_notebooks(tmp_path / "made", [lesson])
+    (tmp_path / "made").rename(tmp_path / "moved")
     env = {**os.environ, "OMP_NUM_THREADS": "1", "IPYTHONDIR": str(tmp_path / "ipython")}
-    notebook = tmp_path / "made" / f"{lesson.path.stem}.ipynb"
+    env.pop("PYTHONPATH", None)
+    notebook = tmp_path / "moved" / "lessons" / f"{lesson.path.stem}.ipynb"
     done = subprocess.run([sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute",
                            "--inplace", notebook], cwd=tmp_path, env=env, capture_output=True,
                           text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     text = notebook.read_text()
     assert "exercise 1: not solved yet" in text and '"image/png"' in text
-    assert "Warning" not in text
+    assert "Warning" not in text and str(ROOT) not in text
 
 
 def test_a_failing_lesson_leaves_the_old_book(clone):
@@ -216,8 +228,9 @@ def test_a_book_takes_the_place_of_a_book_and_of_nothing_else(clone):
     assert done.returncode == 0, done.stderr
     names = {path.name for path in (clone / "other").glob("*")}
     assert "C_what_a_gpu_does_differently.html" in names and "13_timing_signal.html" not in names
-    (clone / "other" / "book.css").unlink()
-    with pytest.raises(UserError, match="exists and is no book"):
+    (clone / "other" / "notes").mkdir()
+    (clone / "other" / "notes" / "own.txt").write_text("a year of work")
+    with pytest.raises(UserError, match="a folder that holds notes/own.txt, and no book"):
         make_book([], clone / "other")
     shutil.rmtree(clone / "other")
     done = book(clone, "77")

@@ -12,12 +12,13 @@ import subprocess
 import sys
 
 import matplotlib.image
+import numpy as np
 import pytest
 
 from conftest import ROOT
 
 LESSONS = sorted(path.name for path in (ROOT / "lessons").glob("[0-9A-C]*_*.py"))
-LONG = {"00", "05", "08", "11", "18", "19", "20", "21", "22", "A"}    # 8 seconds or more
+LONG = {"00", "05", "08", "11", "18", "19", "20", "21", "22", "A", "B"}    # 8 seconds or more
 LONGEST = 600    # seconds; a lesson takes a tenth of that, but other work may run beside it
 
 
@@ -100,6 +101,24 @@ def test_every_lesson_has_a_row_in_the_readme_and_a_file_of_solutions_and_holds_
         assert before <= sys.stdlib_module_names, name
 
 
+def test_the_syllabus_reads_as_long_as_its_lessons():
+    readme, syllabus = ((ROOT / "lessons" / name).read_text("utf-8")
+                        for name in ("README.md", "SYLLABUS.md"))
+    minutes = {number: int(time) for number, time in
+               re.findall(r"^\| (\w+) \| \[.*\) \| (\d+) \|", readme, re.M)}
+    weeks = re.findall(r"^\| \d+ \| (.+?) \| ([\d.]+) h \|", syllabus, re.M)
+    total = 0
+    for lessons, hours in weeks:    # of A, B and C one is read
+        numbers = re.findall(r"\d+", lessons)
+        read = sum(minutes[n] for n in numbers) + (
+            sum(minutes[n] for n in "ABC") / 3 if "A" in lessons else 0)
+        assert hours == f"{read / 60:.1f}", lessons
+        total += read
+    assert f"{total / 60:.0f} hours of reading" in syllabus
+    path = sum(time for number, time in minutes.items() if number.isdigit())
+    assert f"{path / 60:.0f} hours for 0 to 22" in readme
+
+
 # ---------------------------------------------------------------- the helpers
 
 def judge_double(double, rng):
@@ -133,6 +152,15 @@ def prove(lesson, monkeypatch):
 def test_check_tells_right_from_wrong(lesson, capsys, answer, said):
     lesson.check(1, answer, judge_double)
     assert capsys.readouterr().out.startswith(said)
+
+
+def test_an_answer_that_overwrites_what_it_gets_moves_no_judge(lesson, capsys):
+    def judge(answer, rng):
+        ids, rows = np.array([2, 1]), np.eye(2)
+        answer(ids, ([rows],))
+        assert ids[0] == 2 and rows.any(), "overwritten"
+    lesson.check(1, lambda ids, cache: (ids.sort(), cache[0][0].fill(0)), judge)
+    assert capsys.readouterr().out.startswith("exercise 1: right")
 
 
 def test_solution_wants_the_right_to_pass_and_the_tempting_to_fail(lesson, prove, capsys):
@@ -170,6 +198,13 @@ def test_nothing_that_a_lesson_prints_can_steer_the_terminal(encoding, shown):
                           cwd=ROOT / "lessons", capture_output=True,
                           env={**os.environ, "PYTHONIOENCODING": encoding})
     assert done.stdout.decode(encoding) == shown + "\n", done.stderr
+
+
+def test_a_missing_package_is_named_in_one_line():
+    done = subprocess.run([sys.executable, "-c", "import sys; sys.modules['matplotlib'] = None\n"
+                           "import lesson"], cwd=ROOT / "lessons", capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: matplotlib is missing: ")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")

@@ -2,15 +2,13 @@
 
 import inspect
 import json
-import os
-import subprocess
 import sys
 from unittest import mock
 
 import numpy as np
 import pytest
 
-from conftest import PATH, ROOT, SMALL
+from conftest import ROOT, SMALL, python
 from convsim_mini.common.cli import UserError
 from convsim_mini.core import attention, embeddings, layers, losses, transformer_layers
 from convsim_mini.core.gradcheck import dense
@@ -71,6 +69,38 @@ def test_each_known_mistake_is_told_by_its_own_message(name, old, new, text, des
     state, lines = desk(name, answered(name, (old, new)))
     assert state == WRONG and [line.partition(": ")[2] for line in lines[:-1]] == [text], lines
     assert lines[-1].startswith("(inputs: ")
+
+
+USUAL = [    # wrong answers of solutions/derivations.md; the page whose judge knows them, and how
+    ("dv = c ds u, no transpose", "batch_softmax", "ds has to be transposed"),
+    ("The 1/B is lost", "batch_softmax", "The factor 1/B is missing"),
+    ("c is lost in b", "batch_softmax", "The factor `scale` is missing"),
+    ("p (1 − p), the slope of one p", "batch_softmax", "p (1 − p) is the slope"),
+    ("‖x‖ taken for a constant", "l2_normalize", "without the projection"),
+    ("(dy · x) x in place of (dy · y) y", "l2_normalize", "You projected with x"),
+    ("1/‖x‖ only on one of the two terms", "l2_normalize", "Only the first term"),
+    ("1/‖x‖ only on one of the two terms", "l2_normalize", "Only the second term"),
+    ("One sum over all rows of a batch", "l2_normalize", "You summed over all rows"),
+    ("ds = p ∘ (1 − p) ∘ dp", "attention", "p (1 − p) is the slope"),
+    ("but without p_j", "attention", "The p inside the sum is missing"),
+    ("Mean of dp in place of Σ p dp", "attention", "This is the plain mean"),
+    ("dk = ds q/√m, no transpose", "attention", "transposed on the way to the keys"),
+    ("√m lost", "attention", "The factor 1/√m is missing"),
+    ("or multiplied", "attention", "You multiplied by √m"),
+    ("dv = p dy", "attention", "p has to be transposed"),
+    ("One sum for the whole matrix in ds", "attention", "You summed over the whole matrix"),
+    ("μ taken for a constant", "layer_norm", "without the mean's projection"),
+    ("s taken for a constant", "layer_norm", "without the variance's projection"),
+    ("dw as a mean over the rows", "layer_norm", "This is the mean over the rows"),
+    ("w forgotten in g", "layer_norm", "The weight is missing on the way"),
+    ("Sums for means in c", "layer_norm", "a sum where a mean belongs")]
+
+
+def test_the_judge_knows_each_usual_wrong_answer_of_the_derivations():
+    answers = " ".join((ROOT / "lessons/solutions/derivations.md").read_text("utf-8").split())
+    for usual, name, said in USUAL:
+        assert usual in answers, usual
+        assert any(said in text for *_, text in EXERCISES[name].mistakes), usual
 
 
 def test_two_mistakes_at_once_are_both_told(desk):
@@ -198,11 +228,14 @@ def test_what_raises_gives_one_line_with_the_place(text, said, desk, tmp_path):
 
 def test_a_grader_gets_json_and_whoever_is_right_is_asked_why(desk, capsys):
     yours.main([])
-    yours.path_of("tanh").write_text(answered("tanh"), encoding="utf-8")
+    yours.path_of("tanh").write_text(f"{answered('tanh')}\nprint('here')\n", encoding="utf-8")
+    yours.path_of("linear").write_text("import sys\nsys.exit(0)\n", encoding="utf-8")
     capsys.readouterr()
     yours.main(["check", "--json", "--seed", "7", "tanh", "linear"])
-    found = json.loads(capsys.readouterr().out)
+    said = capsys.readouterr()
+    found = json.loads(said.out)
     assert found["output"] == "--seed 7" and [test["score"] for test in found["tests"]] == [1, 0]
+    assert "linear.py, line 2: SystemExit: 0" in found["tests"][1]["output"] and "here" in said.err
     question, answer = EXERCISES["tanh"].why
     assert question in found["tests"][0]["output"] and answer not in found["tests"][0]["output"]
     yours.main(["why", "tanh"])
@@ -311,9 +344,7 @@ def test_a_wrong_function_changes_the_curve_and_one_that_raises_gives_its_place(
 
 def test_the_command_makes_the_pages_and_trains_on_what_is_right(tmp_path, arguments):
     def run(*arguments):
-        done = subprocess.run([sys.executable, "-m", "lessons.yours", *map(str, arguments)],
-                              cwd=tmp_path, capture_output=True, text=True,
-                              env={**os.environ, "PYTHONPATH": PATH})
+        done = python("-m", "lessons.yours", *arguments, cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
     assert "python -m lessons.yours check tanh" in run()

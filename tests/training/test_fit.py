@@ -2,7 +2,6 @@
 
 import gc
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,16 +9,11 @@ import pytest
 import convsim_mini
 from convsim_mini.common.cli import UserError
 from convsim_mini.training.options import parse
+from convsim_mini.training.run import describe
 
 from conftest import SMALL
 
-
-def frame(**columns):
-    """What is used of a pandas DataFrame."""
-    rows = [*zip(*columns.values())]
-    return SimpleNamespace(
-        columns=[*columns], itertuples=lambda index: iter(rows),
-        to_dict=lambda orient: [dict(zip(columns, row)) for row in rows])
+pandas = pytest.importorskip("pandas")
 
 
 @pytest.fixture
@@ -31,7 +25,8 @@ def settings(cache_folder):
 def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path, capsys):
     messages, replies = zip(*pairs)
     runs = [convsim_mini.fit(some, tmp_path / str(k), **settings) for k, some in enumerate(
-        [pairs, frame(question=messages, answer=replies), str(pair_file), [pair_file]])]
+        [pairs, pandas.DataFrame({"question": messages, "answer": replies}), str(pair_file),
+         [pair_file]])]
     assert capsys.readouterr().out.count("Picking the true reply among 100") == 4    # the verdict
     vectors = [run.encode(["fudazi vobamu", "you?"]) for run in runs]
     assert len({found.tobytes() for found in vectors}) == 1
@@ -57,7 +52,7 @@ def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
     ({"steps": "many"}, "--steps many: expected int"),
     ({"optim.decay": "x"}, "--optim.decay x: expected linear, none"),
     ({"encoder": "cnn"}, "--model.encoder cnn: expected dan, transformer"),
-    ({"init": "nowhere"}, "nowhere: is not a run"), ({"run": "taken"}, "taken: exists already")])
+    ({"init": "nowhere"}, "nowhere: is not a run"), ({"run": "taken"}, "taken: cannot be made .File exists")])
 def test_mistakes_are_named_before_anything_is_written(
         pairs, settings, tmp_path, monkeypatch, change, told):
     monkeypatch.chdir(tmp_path)
@@ -65,21 +60,27 @@ def test_mistakes_are_named_before_anything_is_written(
     with pytest.raises(UserError, match=told.replace("?", r"\?")):
         convsim_mini.fit(pairs, **{"run": "new", **settings, **change})
     assert [*tmp_path.iterdir()] == [tmp_path / "taken"]
+    with pytest.raises(UserError, match="10 of 10 pairs are left"):
+        convsim_mini.fit(pairs[:10], "new", **settings)
+    assert [*tmp_path.iterdir()] == [tmp_path / "taken"]
 
 
 def test_pairs_may_come_one_by_one_but_must_be_there(pairs, settings, tmp_path):
     convsim_mini.fit((pair for pair in pairs), tmp_path / "run", **settings)
-    assert (tmp_path / "run.pairs.jsonl").read_text().count("\n") == len(pairs)
-    for none in ([], iter(()), frame(input=[], response=[])):
+    (tmp_path / "run").rename(tmp_path / "moved")             # its pairs are in it
+    file, = describe(tmp_path / "moved").config.pairs
+    assert Path(file).parent == tmp_path / "moved"
+    assert Path(file).read_text().count("\n") == len(pairs)
+    for none in ([], iter(()), pandas.DataFrame({"input": [], "response": []})):
         with pytest.raises(UserError, match="pairs is empty"):
             convsim_mini.fit(none, **settings)
-    with pytest.raises(UserError, match="pairs: one is .*a.*c.*; expected .message, reply."):
+    with pytest.raises(UserError, match="a row is .*a.*c.*; expected .message, reply., or a dict"):
         convsim_mini.fit([("a", "b", "c")], **settings)
 
 
 def test_an_index_of_a_table_is_searched(trained):
     encoder = convsim_mini.load(trained[0])
-    table = frame(id=[7, 9, 8], text=["fudazi vobamu", None, "you?"])
+    table = pandas.DataFrame({"id": [7, 9, 8], "text": ["fudazi vobamu", None, "you?"]})
     index = encoder.index(table, column="text")
     hit, = encoder.search(index, "you?", k=1)
     assert (hit.number, hit.row) == (3, {"id": 8, "text": "you?"})
@@ -94,10 +95,20 @@ def test_an_index_of_a_table_is_searched(trained):
         encoder.search(index, "you?", k=0)
     with pytest.raises(TypeError, match="trained already"):
         encoder.fit([("a", "b")])
-    assert len(encoder.index(["one", "two"])) == len(encoder.index(frame(a=["one", "two"]))) == 2
-    with pytest.raises(UserError, match="a table needs column=NAME; it has id, text"):
+    assert encoder.index(pandas.DataFrame({0: ["one", "two"]})).texts == ["one", "two"]
+    with pytest.raises(UserError, match="the table: cannot tell which .* it has id, text"):
         encoder.index(table)
+    rows = [{"question": "fudazi", "answer": b"no text"}, {"question": 4711, "answer": None}]
+    index = encoder.index(rows, column="question")
+    assert index.texts == ["fudazi", "4711"] and encoder.index([("a", "b")]).texts == ["a"]
+    assert encoder.index(pandas.DataFrame([["a", "b"]]), column=1).texts == ["b"]
+    with pytest.raises(TypeError, match="sentence 1: bytes"):
+        encoder.index(["a", b"b"])
+    hits = encoder.search(index, ["fudazi", "4711"], k=1)
+    assert [hit.number for hit, in hits] == [1, 2]
+    with pytest.raises(ValueError, match="words nan, expected a weight from 0 on"):
+        encoder.search(index, "a", words=float("nan"))
     with pytest.raises(TypeError, match="rows are a mapping"):
         encoder.index({"text": ["one"]})
     with pytest.raises(UserError, match="it has a, b"):
-        encoder.index(SimpleNamespace(columns=["a", "b"]), column="c")
+        encoder.index(pandas.DataFrame({"a": ["x"], "b": ["y"]}), column="c")

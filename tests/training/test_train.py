@@ -36,7 +36,7 @@ def test_a_run_leaves_everything_in_its_folder(trained):
     assert list(folder.parent.iterdir()) == [folder]
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
     for expected in ("pairs read", "4,000", "P@10", "TF-IDF cosine", "BM25", "STS own set",
-                     "trained, as cosine", "the same, untrained", str(folder)):
+                     "trained, as cosine", "before training", str(folder)):
         assert expected in done.stdout
 
 
@@ -149,7 +149,7 @@ def test_evaluations_show_what_training_reported(run_copy, trained, tmp_path):
                for task in ("response", "sts")}
     assert [done.returncode for done in outputs.values()] == [0, 0], outputs
     shown, reported = outputs["response"].stdout.strip(), trained[1].stdout
-    assert "P@10" in shown and "the same, untrained" in shown and shown in reported
+    assert "P@10" in shown and "before training" in shown and shown in reported
     rows = [re.findall(r"^trained  .*$", text, re.MULTILINE)[-1].split()
             for text in (outputs["sts"].stdout, reported)]
     assert rows[0] == rows[1]

@@ -1,0 +1,38 @@
+"""What a text is: the one rule for pairs, messages, rows to search and sentences to encode."""
+
+from decimal import Decimal
+from numbers import Real
+
+MISSING = ("nan", "NaN", "NaT", "<NA>")    # as floats, Decimals, pandas's times and its NA show it
+
+
+def text_of(value):
+    """The text in a cell, as str: None, NaN and NA are "", a number is its digits.
+
+    A list is a chat's content parts, strings or dicts such as {"type": "text", "text": …}, and
+    becomes the texts in it. Raises ValueError, which shows the value, for anything else.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(map(_is_part, value)):
+        texts = (part if isinstance(part, str) else text_of(part.get("text")) for part in value)
+        return " ".join(filter(None, texts))
+    if value is None or not isinstance(value, list) and str(value) in MISSING:
+        return ""
+    if isinstance(value, (Real, Decimal)) and not isinstance(value, bool):
+        return str(int(value) if value % 1 == 0 else value)
+    what = f"{type(value).__name__} {str(value):.60}"
+    raise ValueError(f"{what} is not a text; expected a str or a number")
+
+
+def texts_of(values):
+    """Yield the text of each value. Raises TypeError, which says which one has none."""
+    for number, value in enumerate(values):
+        try:
+            yield text_of(value)
+        except ValueError as error:
+            raise TypeError(f"sentence {number}: {error}") from None
+
+
+def _is_part(value):
+    return isinstance(value, str) or isinstance(value, dict) and bool({"type", "text"} & {*value})

@@ -248,7 +248,10 @@ def _cells_of_tsv(lines):
     ahead, columns = deque(islice(lines, LOOKED_AT)), 0
     while ahead:
         cells, taken = ahead[0].split("\t") if ahead[0] else [], 1
+        whole = len(cells) >= columns
         for number in range(1, 1 + len(ahead) * ('"' in ahead[0])):
+            if whole and number > 1 and ahead[number - 1].count("\t") + 1 >= columns:
+                break                                         # two rows, each with all its cells
             text = "\n".join(islice(ahead, number))
             try:
                 quoted = next(csv.reader([text], delimiter="\t", strict=True))

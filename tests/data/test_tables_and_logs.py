@@ -227,6 +227,8 @@ def test_the_list_of_messages_is_the_one_with_their_names_and_its_parts_are_text
     ("a.csv", 'question,answer\r"q\nr",a\rs,b\r', [("q\nr", "a"), ("s", "b")]),
     ("a.tsv", 'question\tanswer\n"q\n\nr"\t"say ""a"""\n"s" he said\t"t\n', [
         ("q\n\nr", 'say "a"'), ('"s" he said', '"t')]),
+    ("a.tsv", 'question\tanswer\nq\t"a\nr\ts"\nt\t"b\nc"\n', [    # as MRPC has its marks
+        ("q", '"a'), ("r", 's"'), ("t", "b\nc")]),
     ("a.tsv", '"q"\t"a"\n', [('"q"', '"a"')]),               # without a header marks are text
     ("a.TSV", "\t\nq\ta\n", [("", ""), ("q", "a")])])
 def test_tables_as_programs_write_them(name, text, expected, tmp_path):

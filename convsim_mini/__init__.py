@@ -51,6 +51,8 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
     folder = Path(run or own.name + "/run")
     files, table = files_or_table(pairs)
     given = {**settings, "run": folder, "pairs": files or [folder / PAIRS]}
+    if "columns" in given:
+        given["columns"] = [*map(str, given["columns"] or ())]    # pandas may have numbers
     config = config_of(msgspec.to_builtins(given, enc_hook=str))    # paths and NumPy's numbers, too
     with nullcontext() if table is None else folder_with_pairs(
             folder, lambda file: write_pairs(table, file, config.columns)):

@@ -17,6 +17,7 @@ from .common.arrays_file import in_16_bits
 from .common.cli import UserError, errors_in_one_line, python_m
 from .common.files import write_text
 from .data.prepare import corpus_report, open_corpus
+from .core.text import UNKNOWN
 from .data.snli import find_snli
 from .evaluation.of_training import measured_on, measuring_dev, summary, with_baselines
 from .fast.devices import device_module
@@ -34,6 +35,8 @@ from .training.run import (
     save_run)
 from .training.tasks import fitting_batches, open_tasks, with_steps
 from .training.workers import ALONE
+
+MANY_STRANGE = 0.1    # of the words of other pairs
 
 
 def train(config, workers=ALONE):
@@ -97,6 +100,10 @@ def prepare(config, vocabulary=None, workers=ALONE):
     corpus = open_corpus(config, vocabulary)
     print(corpus_report(corpus.report))
     tell_cut(config.model, np.diff(corpus.train.offsets))
+    strange = (np.asarray(corpus.train.ids) == UNKNOWN).mean()
+    if strange > MANY_STRANGE:
+        print(f"{strange:.0%} of the words have letters that the run of --init does not know; "
+              "train without --init, which takes about 3,500 pairs\n")
     if config.pairs_fraction < 1:
         print(f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of them)\n")
     tasks = open_tasks(config, corpus)

@@ -110,10 +110,10 @@ axes.legend(loc="upper left")
 show(figure, "19_what_the_scores_become")
 
 # %% [markdown]
-# The score of "yes" is at its PMI, 0, and its duplicates are what keeps it there. (The orange dots,
-# pairs met in fewer than one batch of 50, are a tenth of a nat too low: pushes come all the time
-# and pulls hardly ever, and the mean of a noisy logarithm is below the logarithm of the mean. Four
-# times as many steps halve it.)
+# The score of "yes" is at its PMI, 0, and its duplicates are what keeps it there. (The orange
+# dots, pairs met in fewer than one batch of 50, are a tenth of a nat too low on average. They are
+# pushed all the time and pulled hardly ever, so 4,000 steps are few for them; with 16,000 they are
+# closer.)
 #
 # Why at 0? Let the shares of all "yes" of a row add up to P. A row with the reply "yes", one of
 # four, pulls them by 1 − P (lesson 5); each of the other rows pushes them by P. With q = ¼ the two

@@ -7,7 +7,6 @@ one that it replies to, or a list of messages.
 """
 
 import csv
-import re
 import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from tqdm import tqdm
 
 from ..common.cli import UserError, did_you_mean, python_m, user_errors
 from ..common.lines import MOST, SUFFIXES, parse_object, read_lines, read_object, text_lines
-from .texts import text_of
+from .texts import id_of, text_of
 
 FIELDS = ("input", "response")
 # the names of columns; of several the first counts
@@ -330,6 +329,9 @@ def rows_of_table(table):
     table: of pandas, polars or arrow, or an iterable of dicts, named tuples, or pairs (input,
     response): a Dataset of Hugging Face, rows of NumPy. Raises UserError for other rows.
     """
+    if isinstance(table, Mapping) or hasattr(table, "collect"):
+        raise UserError(f"a {type(table).__name__} has no rows; expected a table that has, as "
+                        "pandas.DataFrame(it) or it.collect()")
     if hasattr(table, "itertuples"):                          # pandas
         empty = table.isna()
         table = table.astype(object).where(~empty, None)
@@ -383,9 +385,7 @@ def _message(row, columns):
     """A row of a log by the names of IN_LOGS; what it does not hold is ""."""
     message = NOTHING | {what: text_of(row.get(name)) for what, name in columns.items()}
     for what in ("thread", "id", "reply_to"):
-        # next to empty cells pandas writes the number 1 as 1.0; Reddit has t1_…
-        text = message[what].removeprefix("t1_")
-        message[what] = text[:-2] if re.fullmatch(r"\d+\.0", text) else text
+        message[what] = id_of(message[what].removeprefix("t1_"))              # as Reddit has it
     return message
 
 

@@ -83,7 +83,8 @@ def summary(folder, corpus, before=None):
         told += " Start from another run: --init RUN."
     if run.step == run.config.steps:
         told = f" That is the last one, so more may help: --steps {2 * run.step}."
-    sentences = [shorten(text, 50, placeholder="") for text, _ in corpus.report["examples"][:2]]
+    sentences = [*{shorten(text, 50, placeholder=""): 0
+                   for pair in corpus.report["examples"] for text in pair}][:2]
     return "\n\n".join([
         *(show(one._replace(scores=one.module.scores(run, one.data, encode))) for one in before),
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "

@@ -23,7 +23,7 @@ import numpy as np
 from ..common.cli import UserError, python_m, user_errors
 from ..common.files import OURS, UNREADABLE, checksum, locked, new_folder, write_rows, write_text
 from ..common.lines import read_object
-from ..data.texts import text_of
+from ..data.texts import id_of, text_of
 from ..fast.threads import product
 from .tfidf import Tfidf, read_tfidf, tfidf_of, write_tfidf
 
@@ -231,14 +231,17 @@ def add_to_index(encoder, rows, folder, key=None):
 
 
 def without_copies(index, rows, key):
-    """The places of an Index's rows that stay, and those of some new rows that it lacks."""
+    """The places of an Index's rows that stay, and those of some new rows that it lacks.
+
+    A row with nothing under the key replaces none.
+    """
     known, new = {*index.rows}, {}
     for row in rows:
+        if key and key not in row:
+            raise UserError(f'--key {key}: is not a column; the rows have {", ".join(row)}')
         if (text := as_json(row)) not in known:
-            new[row.get(key) if key else text] = row          # of equal keys the last counts
-    if key and None in new:
-        raise UserError(f'--key {key}: a row has nothing there; it has {", ".join(new[None])}')
-    kept = [k for k in range(len(index)) if not key or index.row(k).get(key) not in new]
+            new[key and id_of(row[key]) or text] = row        # of equal keys the last counts
+    kept = [k for k in range(len(index)) if not key or id_of(index.row(k).get(key)) not in new]
     return kept, [*new.values()]
 
 

@@ -117,7 +117,7 @@ class SentenceEncoder(BiEncoder):
             raise ValueError("another run made the index; search it with that run's encoder")
         if isinstance(sentences, str):
             return index.search([sentences], k, words)[0]
-        return index.search([*sentences], k, words)
+        return index.search([*texts_of(sentences)], k, words)
 
     @staticmethod
     def similarity(a: ArrayLike, b: ArrayLike) -> np.ndarray:

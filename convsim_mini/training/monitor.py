@@ -63,10 +63,10 @@ class Monitor:
         for task, losses in sorted(self.losses.items()):
             values = to_host(array_module(losses[0]).stack(losses)).tolist()           # one wait
             means[task] = mean = sum(values) / len(values)
-            most = EXPLODED * abs(self.first.setdefault(task, mean))
+            most = EXPLODED * max(1, abs(self.first.setdefault(task, mean)))    # it may be 0
             if not mean <= min(most, sys.float_info.max):     # nan is not, nor is infinity
                 raise UserError(f"step {step:,}: the loss is {mean:.4g}, expected at most "
-                                f"{EXPLODED} times its first value, {self.first[task]:.4g}; the "
+                                f"{most:.4g}, as it began with {self.first[task]:.4g}; the "
                                 "checkpoints before it are kept; train again with a lower "
                                 "--optim.rate and --optim.table_rate")
         if means:

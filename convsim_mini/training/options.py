@@ -146,7 +146,7 @@ def config_parser(all_options=False):
     parser.add_argument("--encoder", choices=ENCODERS,
                         help="Short for the --preset that learns in minutes with this encoder.")
     parser.add_argument("--resume", metavar="RUN",
-                        help="Continue the stopped run RUN with its own settings; --device may change.")
+                        help="Continue the stopped run RUN, with its settings but for --device.")
     parser.add_argument("--plain", action="store_true", help="Run core/ as it stands there, "
                         "without its faster twins: for a debugger, and slower.")
     docs = _docs()

@@ -37,14 +37,16 @@ def toy(monkeypatch, tmp_path):
     return ["--data", str(tmp_path)]
 
 
-SHOWN = """some, 4 texts
+SHOWN = """\
+some, 4 texts
 
 [95% interval]      mean    spread
 ----------------  ------  --------
 pieces               1.8         –
 letters              2.5         –
 
-For a toy, pieces cannot be told apart from the best baseline, letters: mean -0.8 [-1.5, +0.0], paired.
+For a toy, pieces cannot be told apart from the best baseline, letters: mean -0.8 [-1.5, +0.0], \
+paired.
 
 A toy.
 
@@ -102,7 +104,8 @@ def test_better_is_only_said_where_the_paired_interval_leaves_out_0():
                           (mixed, "cannot be told apart from the best baseline, mixed: MAP +0.0"),
                           (wrong, "is behind the best baseline, mixed: MAP -")):
         one = Measured("cqa", "x", questions, {"it": trained}, {"wrong": wrong, "mixed": mixed})
-        assert f"\n\nFor ranking forum questions, it {said}" in show(one) and "own set" not in show(one)
+        text = show(one)
+        assert f"\n\nFor ranking forum questions, it {said}" in text and "own set" not in text
     assert cqa.lead(questions, right, wrong) == pytest.approx([200 / 3] * 3)
     assert cqa.lead(questions, right, nearly)[1] == 0
 

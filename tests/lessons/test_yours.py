@@ -79,7 +79,6 @@ USUAL = [    # wrong answers of solutions/derivations.md; the page whose judge k
     ("‖x‖ taken for a constant", "l2_normalize", "without the projection"),
     ("(dy · x) x in place of (dy · y) y", "l2_normalize", "You projected with x"),
     ("1/‖x‖ only on one of the two terms", "l2_normalize", "Only the first term"),
-    ("1/‖x‖ only on one of the two terms", "l2_normalize", "Only the second term"),
     ("One sum over all rows of a batch", "l2_normalize", "You summed over all rows"),
     ("ds = p ∘ (1 − p) ∘ dp", "attention", "p (1 − p) is the slope"),
     ("but without p_j", "attention", "The p inside the sum is missing"),

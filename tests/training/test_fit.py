@@ -52,7 +52,8 @@ def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
     ({"steps": "many"}, "--steps many: expected int"),
     ({"optim.decay": "x"}, "--optim.decay x: expected linear, none"),
     ({"encoder": "cnn"}, "--model.encoder cnn: expected dan, transformer"),
-    ({"init": "nowhere"}, "nowhere: is not a run"), ({"run": "taken"}, "taken: cannot be made .File exists")])
+    ({"init": "nowhere"}, "nowhere: is not a run"),
+    ({"run": "taken"}, "taken: cannot be made .File exists")])
 def test_mistakes_are_named_before_anything_is_written(
         pairs, settings, tmp_path, monkeypatch, change, told):
     monkeypatch.chdir(tmp_path)

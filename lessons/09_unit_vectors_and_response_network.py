@@ -63,13 +63,9 @@ print(f"nudge x₁ by 0.001: y₁ rises {slope:.4f} times as much;   dx · x: {a
 # vector turns less for the same step.
 
 # %%
-def normalize_backward_by_loops(dy, y, n):
-    """One vector: dy, y: (d,) → dx: (d,)"""
-    dx = np.zeros(len(y))
-    for j in range(len(y)):
-        for i in range(len(y)):
-            dx[j] += dy[i] * ((i == j) - y[i] * y[j]) / n
-    return dx
+by_loops = np.zeros(2)                                        # for x = (3, 4), dy = (1, 0)
+for i, j in np.ndindex(2, 2):
+    by_loops[j] += dy[i] * ((i == j) - y[i] * y[j]) / n
 
 
 def normalize_backward(dy, cache):
@@ -78,8 +74,7 @@ def normalize_backward(dy, cache):
     return (dy - (dy * y).sum(axis=1, keepdims=True) * y) / norm
 
 
-expect(np.abs(normalize_backward_by_loops(dy, y, n) - [0.128, -0.096]).max(), 0, 1e-15,
-       "the loop, for x = (3, 4)")
+expect(np.abs(by_loops - dx).max(), 0, 1e-15, "the loop, for x = (3, 4)")
 x = 3 * rng.standard_normal((4, 3))    # lengths other than 1: lesson 2 says why
 dy = rng.standard_normal((4, 3))
 y, cache = l2_normalize_forward(x)
@@ -167,13 +162,9 @@ check(1, length_after, judge_length_after)
 # **Predict:** K = 1024, ln K = 6.93. How far down can the loss go with a scale of 1: to 0, 3, 6?
 
 # %%
-def lowest_loss(scale, K):
-    return np.log1p((K - 1) * np.exp(-scale * K / (K - 1)))
-
-
 for scale in (1, 5, 15):
-    print(f"K = 1024, scale {scale:2}: the loss can fall from {np.log(1024):.2f} to "
-          f"{lowest_loss(scale, 1024):.6f}")
+    lowest = np.log1p(1023 * np.exp(-scale * 1024 / 1023))
+    print(f"K = 1024, scale {scale:2}: the loss can fall from {np.log(1024):.2f} to {lowest:.6f}")
 
 # %% [markdown]
 # At scale 1 the loss can fall to 5.93: a perfect model is only one nat better than knowing nothing.

@@ -152,14 +152,11 @@ expect([relative_error(found, numeric_gradient(loss, array)) for loss, found, ar
     (loss_of_qk, dk, k))], 0, 1e-8, "dv, dp, ds, dq, dk against differences")
 expect(relative_error(ds @ q / np.sqrt(m), dk), 0.1, 1, "dk without the transpose")
 
-# %% [markdown]
-# Side by side the three are dqkv. The rest is a linear layer's backward, xᵀ dqkv and dqkv Wᵀ.
-
-# %%
-dqkv = np.concatenate([dq, dk, dv], axis=1)                   # (n, 3m)
+dqkv = np.concatenate([dq, dk, dv], axis=1)                   # (n, 3m), side by side
 expect([relative_error(dqkv, other) for other in (attention_backward(dy, cache),
         np.concatenate(backward_by_loops(dy, q, k, v, p), axis=1))], 0, 1e-13,
        "dqkv, ours against the library's and the loops'")
+# the rest is a linear layer's backward
 loss = lambda: float((attention_forward(x @ weight + bias, [0, n], heads=1)[0] * dy).sum())
 expect([relative_error(dqkv @ weight.T, numeric_gradient(loss, x)),
         relative_error(x.T @ dqkv, numeric_gradient(loss, weight))], 0, 1e-7, "the whole head")
@@ -186,14 +183,10 @@ COLOURS = 4
 WORDS = 2 * COLOURS
 
 
-def draw_sentences(rng, sentences):
+def draw_sentences(rng, sentences, held=None):
     """→ x (sentences, 8, 12); the right holder of each asker (sentences, 4); its load (…, 4, 4)."""
-    return load_up(rng, rng.permuted(np.tile(np.arange(COLOURS), (sentences, 1)), axis=1))
-
-
-def load_up(rng, held):
-    """The same, from the colour of each holder (sentences, 4)."""
-    sentences = len(held)
+    if held is None:                                          # the colour of each holder
+        held = rng.permuted(np.tile(np.arange(COLOURS), (sentences, 1)), axis=1)
     x = np.zeros((sentences, WORDS, 2 * COLOURS + m))
     x[:, :COLOURS, :COLOURS] = np.eye(COLOURS)                # askers come first
     x[:, COLOURS:, COLOURS:2 * COLOURS] = np.eye(COLOURS)[held]
@@ -225,7 +218,7 @@ def train(kind, steps=400):
     params = {"qkv.weight": 0.2 * rng.standard_normal((2 * COLOURS + m, 3 * m)),
               "qkv.bias": np.zeros(3 * m)}
     optimizer, losses, looks = Adaptive(params), [], []
-    shown, _, load = load_up(np.random.default_rng(seed(1)), np.array([[2, 0, 3, 1]]))
+    shown, _, load = draw_sentences(np.random.default_rng(seed(1)), 1, np.array([[2, 0, 3, 1]]))
     for step in range(steps):
         if step in (0, steps - 1):
             looks.append(one_step(params, shown, load, kind)[2][0])

@@ -104,7 +104,7 @@ expect(1 - u[0] @ u[1], 1e-6, 0.1, "1 − cosine with it")
 #
 # Each position needs a vector of its own, which is added to the word's. One could learn a table of
 # them, but then positions beyond the longest sentence of the training have no vector. Think of a
-# clock instead. A hand that turns once in 2π · t positions stands at the angle p/t at position p;
+# clock instead. A hand that turns once in 2π · t positions points at the angle p/t at position p;
 # write down its sine and cosine. A fast hand tells neighbours apart, but is soon back where it
 # was. A slow one hardly moves from word to word. So take d/2 hands, from t = 1 to t = 10,000, each
 # a fixed factor slower than the one before:
@@ -130,7 +130,7 @@ expect(np.abs(signal - signal_by_hand(1500, width)).max(), 0, 1e-9, "ours agains
 #
 # signal(p) · signal(p + Δ) = Σ_k **cos(Δ/t_k)**
 #
-# p has cancelled: the product depends on the distance alone. Each signal has length √(d/2) (put
+# p has cancelled: the product depends on the distance only. Each signal has length √(d/2) (put
 # Δ = 0), so the cosine is the mean of cos(Δ/t_k).
 #
 # That mean has a closed form. ln t_k is spread evenly from 0 to ln 10,000. So with many hands the

@@ -232,7 +232,7 @@ turn20 = np.linalg.qr(rng.standard_normal((20, 20)))[0]
 fewest = lambda steps, A, x: min(steps_to(1e-3, step, A, x, 500)[0] for step in steps)
 by_momentum = fewest((momentum(3.8e-3 * share, 0.9) for share in shares), np.diag(curvatures),
                      start20)
-for how, Q, ends in (("along the axes", np.eye(20), {"high": 1.2}),
+for how, Q, ends in (("along the axes", np.eye(20), {"high": 1}),
                      ("turned at random", turn20, {"low": 1.2})):
     by_adam = fewest(map(adam_step, adam_rates), Q @ np.diag(curvatures) @ Q.T, Q @ start20)
     claim(f"20 directions {how}: Adam's steps / momentum's", by_adam / by_momentum, **ends)

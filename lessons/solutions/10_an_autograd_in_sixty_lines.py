@@ -3,7 +3,7 @@
 1: The mean and the variance are Nodes, so their gradients flow. `.value` of the variance is a
 constant to the graph: the values are right and dx is not.
 2: One Node with the rule dy (p − δ)/K has no exp that overflows on the way. A rule that ignores
-dy is right only where nothing stands behind the loss.
+dy is right only if the loss is the last step.
 """
 
 from prove import run_lesson, solution
@@ -17,13 +17,6 @@ def solution_layer_norm(x, weight, bias, epsilon):
     d = x.value.shape[1]
     centred = x + x.sum(axis=1) * (-1 / d)
     variance = (centred * centred).sum(axis=1) * (1 / d)
-    return centred * (variance + epsilon).power(-0.5) * weight + bias
-
-
-def for_seven(x, weight, bias, epsilon):
-    """It divides by 7, whatever d is."""
-    centred = x + x.sum(axis=1) * (-1 / 7)
-    variance = (centred * centred).sum(axis=1) * (1 / 7)
     return centred * (variance + epsilon).power(-0.5) * weight + bias
 
 
@@ -73,7 +66,8 @@ def with_rule(change):
     return fused_loss
 
 
-solution(1, solution_layer_norm, tempting_layer_norm, for_seven,
+solution(1, solution_layer_norm, tempting_layer_norm,
+         lambda x, *given: solution_layer_norm(x, *given) * (x.value.shape[1] / 7),    # for d = 7
          lambda x, weight, bias, _: solution_layer_norm(x, weight, bias, 1e-6))   # ε is ignored
 solution(2, solution_fused_loss, naive_loss, deaf_fused_loss, late_log, one_largest,
          with_rule(lambda gradient, scores: gradient * (np.abs(scores).max() < 50)),    # zeros

@@ -24,7 +24,7 @@ def solution_scale_gradient(u, v, scale):
 
 def tempting_scale_gradient(u, v, scale):
     p, cosines = p_and_cosines(u, v, scale)
-    return ((p - 1) * cosines).diagonal().mean()              # of the true replies alone
+    return ((p - 1) * cosines).diagonal().mean()              # of the true replies only
 
 
 def tempting_sum(u, v, scale):

@@ -1,7 +1,7 @@
 """Solutions of lesson 12, One attention head.
 
 1: x reaches y as a value, p dyᵀ, and through the scores, ds wᵀ: two ways, and their gradients
-add. The tempting one has the first alone.
+add. The tempting one has only the first.
 """
 
 from prove import run_lesson, solution

@@ -1,7 +1,7 @@
 """Solutions of lesson 14, Many heads, many lengths.
 
 1: Alone and in company a sentence must get the same rows. Changing the others' numbers misses the
-forgotten mask, which depends on their lengths alone.
+forgotten mask, which depends only on their lengths.
 """
 
 from prove import run_lesson, solution

@@ -16,6 +16,7 @@ what to open for a change, PROMISES.md what holds when something goes wrong.
 
 import os
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -40,25 +41,23 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
     """
     import msgspec
 
-    from .common.cli import UserError
     from .data.pairs import files_or_table, write_pairs
     from .evaluation.of_training import summary
     from .train import train
     from .training.options import config_of
-    from .training.run import LOG, read_log
+    from .training.run import LOG, PAIRS, folder_with_pairs, read_log
 
     own: Any = None if run else TemporaryDirectory(prefix="convsim_mini-")
     folder = Path(run or own.name + "/run")
     files, table = files_or_table(pairs)
-    file = Path(f"{folder}.pairs.jsonl")                      # of pairs that are in none
-    given = {**settings, "run": folder, "pairs": files or [file]}
+    given = {**settings, "run": folder, "pairs": files or [folder / PAIRS]}
+    if "columns" in given:
+        given["columns"] = [*map(str, given["columns"] or ())]    # pandas may have numbers
     config = config_of(msgspec.to_builtins(given, enc_hook=str))    # paths and NumPy's numbers, too
-    if table is not None:
-        if folder.exists():
-            raise UserError(f"{folder}: exists already; choose another folder with run=")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        write_pairs(table, file, config.columns)
-    print(summary(*train(config)))
+    with nullcontext() if table is None else folder_with_pairs(
+            folder, lambda file: write_pairs(table, file, config.columns)):
+        done = train(config)
+    print(summary(*done))
     encoder = load(folder)
     encoder.log, encoder.folder = read_log(folder / LOG), own or folder
     return encoder

@@ -52,7 +52,7 @@ def main(argv=None):
     """The command: open the replies, then answer."""
     parser = Parser("convsim_mini.chat", __doc__)
     parser.add_argument("run", type=Path, help="the run's folder; up to 200,000 replies of its "
-                        "pairs are embedded once, into RUN/replies")
+                        "pairs are embedded once, and kept there")
     parser.add_argument("--replies", type=Path, metavar="FILE", help="take the replies from here: "
                         "lines, or a table; or an index that `encode --replies` made")
     parser.add_argument("--columns", nargs=2, metavar=("INPUT", "RESPONSE"), help="the columns of "

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
+from .common.arrays_file import in_16_bits
 from .common.cli import UserError, errors_in_one_line, python_m
 from .common.files import write_text
 from .data.prepare import corpus_report, open_corpus
+from .core.text import UNKNOWN
 from .data.snli import find_snli
 from .evaluation.of_training import measured_on, measuring_dev, summary, with_baselines
 from .fast.devices import device_module
@@ -33,6 +35,8 @@ from .training.run import (
     save_run)
 from .training.tasks import fitting_batches, open_tasks, with_steps
 from .training.workers import ALONE
+
+MANY_STRANGE = 0.1    # of the words of other pairs
 
 
 def train(config, workers=ALONE):
@@ -53,8 +57,8 @@ def train(config, workers=ALONE):
         return *run_to_the_end(run, corpus, tasks, workers), before
 
 
-def resume(folder, workers=ALONE):
-    """Continue a run from its last checkpoint; → as `train`.
+def resume(folder, workers=ALONE, device=None):
+    """Continue a run from its last checkpoint, on another device if it is named; → as `train`.
 
     On the CPU and with as many workers as before, the final weights have the bits of a run that was
     never stopped. A finished run is left as it is. Raises UserError where its files, its pairs or
@@ -64,6 +68,8 @@ def resume(folder, workers=ALONE):
     with lock_of(folder) if workers.rank == 0 else nullcontext():
         with workers.in_turn():
             saved = describe(newest(folder))
+            saved = saved._replace(config=dataclasses.replace(
+                saved.config, device=device or saved.config.device))
             _, corpus, tasks = prepare(saved.config, saved.vocabulary, workers)
         check_corpus(saved, corpus)
         if saved.nli != tasks.nli_checksum:
@@ -72,8 +78,8 @@ def resume(folder, workers=ALONE):
         if workers.broadcast(finished(folder)):
             return folder, corpus
         if workers.rank == 0:
-            run = load_run(saved.path) if saved.step else saved._replace(
-                model=starting_model(saved.config, corpus))
+            run = (load_run(saved.path)._replace(config=saved.config) if saved.step else
+                   saved._replace(model=starting_model(saved.config, corpus)))
         return run_to_the_end(run, corpus, tasks, workers)
 
 
@@ -94,6 +100,10 @@ def prepare(config, vocabulary=None, workers=ALONE):
     corpus = open_corpus(config, vocabulary)
     print(corpus_report(corpus.report))
     tell_cut(config.model, np.diff(corpus.train.offsets))
+    strange = (np.asarray(corpus.train.ids) == UNKNOWN).mean()
+    if strange > MANY_STRANGE:
+        print(f"{strange:.0%} of the words have letters that the run of --init does not know; "
+              "train without --init, which takes about 3,500 pairs\n")
     if config.pairs_fraction < 1:
         print(f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of them)\n")
     tasks = open_tasks(config, corpus)
@@ -137,7 +147,7 @@ def finish(run, corpus):
         run = run._replace(model=starting_model(run.config, corpus), step=0)
     model = run.model
     if run.config.half:
-        params = {name: p.astype(np.float16) for name, p in model.params.items()}
+        params = {name: in_16_bits(p) for name, p in model.params.items()}
         model = model._replace(params=params)
     save_run(run._replace(model=model, state={}))
     (run.folder / TRAINING).unlink()
@@ -152,7 +162,8 @@ def main(argv=None):
             given = parse(sys.argv[1:] if argv is None else argv)
             folder = given.get("resume")
             config = None if folder else config_of(given)
-        done = resume(Path(folder), workers) if folder else train(config, workers)
+        done = (resume(Path(folder), workers, given.get("device")) if folder
+                else train(config, workers))
         if workers.rank == 0:
             print(summary(*done))
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from .common.cli import errors_in_one_line
 from .evaluation import sts
 from .evaluation.command import parser_of
-from .evaluation.results import Measured, encode_of, show
+from .evaluation.results import Measured, encode_of, json_lines, show
 from .core.model import embed
 from .core.layers import l2_normalize_backward, l2_normalize_forward
 from .training.run import load_run, save_tuned
@@ -96,7 +96,8 @@ def fit(u1, u2, labels, strength, iterations):
 @errors_in_one_line()
 def main(argv=None):
     """The command: learn on STS train without dev's pairs, then look at dev."""
-    parser = parser_of("tune", __doc__, "--data", help="the run, to which the matrix is added")
+    parser = parser_of("tune", __doc__, "--data", "--json",
+                       help="the run, to which the matrix is added")
     options = parser.parse_intermixed_args(argv)
     train, dev = sts.read_splits(options.data, "train", "dev")
     run = load_run(options.run)
@@ -108,8 +109,11 @@ def main(argv=None):
     after = sts.scores(run, dev, encode_of(run))
     plain, tuned = ({row: after[row]} for row in after if row in (
         "trained, as cosine", "trained, tuned, as cosine"))
-    print(f"{kept.sum():,} pairs of STS train were learned.\n\n"
-          f"{show(Measured('sts', 'dev', dev, tuned, plain))}\n\n"
+    one = Measured("sts", "dev", dev, tuned, plain)
+    if options.json:
+        print(json_lines(one.rows()))
+        return
+    print(f"{kept.sum():,} pairs of STS train were learned.\n\n{show(one)}\n\n"
           f"The matrix is in {run.path}: evaluation.sts shows both from now on; encode takes it "
           "with --tuned")
 

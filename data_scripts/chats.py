@@ -30,9 +30,11 @@ INVISIBLE = regex.compile(r"(?V1)[\p{Bidi_Control}\ufeff--\u200e]"
 # there is one, follows.
 STAMP = regex.compile(r"(?m)^\u200e?\[?\u200e?\d+(?:[^\d\n]{1,14}\d+){4,5}?[^\d\n:\]]{0,8}?"
                       r"(?:\]| [-–]|:) (?=(?:(?P<name>[^\n]*?): )?)")
+COPIED = regex.compile(r"\[\d{1,2}:\d\d(?::\d\d)?(?:\s?[ap]\.?m\.?)?, \d", regex.IGNORECASE)
 EVENT = regex.compile(r"[^:\n]*\b(?:created group|changed the|security code with)\b")
 NOTES = regex.compile(r"""(?x)                                # what it adds to a person's text
     \s*<This\ message\ was\ edited>$ | \s*\u200e<[^<>\n]+>$
+    | \A\u200e[^\n]+\.\w{2,4}\ \([^()\n]+\)(?=\n)
     | \A(?: [^\n]+\ \(file\ attached\) | \w+-\d{8}-WA\d+\.\w+\ \([^()\n]+\) )\n*""")
 APP_SAID = regex.compile(r"""(?xis)
     \u200e.* | [^\n]+\ •\ \u200e.*                            # on an iPhone
@@ -145,12 +147,13 @@ def irc(text, thread):
 def whatsapp(text, thread):
     """The messages of WhatsApp's export, which may have several lines; None for what it says."""
     stamps = [*STAMP.finditer(text)]
-    # A pasted line with a stamp is part of a message: its stamp is written another way.
+    # A pasted line with a stamp is part of a message: its stamp is written another way, and what
+    # WhatsApp itself copies has the time first: [18:02, 12.3.2024] Ann: …
     forms = [regex.sub(r"[\p{L}\p{M}\d\u200e]", "", stamp[0]) for stamp in stamps]
     usual = max(forms, key=Counter(forms).get, default=None)
     known = {stamp["name"] for stamp, form in zip(stamps, forms) if form == usual} - {None}
     stamps = [stamp for stamp, form in zip(stamps, forms)
-              if form == usual or stamp["name"] in known]
+              if form == usual or stamp["name"] in known and not COPIED.match(stamp[0])]
     ends = [*(stamp.start() for stamp in stamps[1:]), len(text)]
     bodies = [text[stamp.end():end] for stamp, end in zip(stamps, ends)]
     # "Ann: Work: hello": the name is longer if all that follows "Ann: " begins so.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.lines import text_lines
 from convsim_mini.data.labelled import lines_of
-from convsim_mini.data.tables_and_logs import Reading, read_jsonl, read_table
+from convsim_mini.data.tables_and_logs import Reading, read_jsonl, read_tsv
 from convsim_mini.evaluation.cqa import read as read_questions
 from convsim_mini.evaluation.sts import read as read_sts
 
@@ -99,5 +99,5 @@ def _senteval_lines(path):
 READERS = {"sts": _sts, "cqa": _cqa, "sts_year": _sts_year, "lines": _senteval_lines,
            "snli": _named(read_jsonl, "sentence1", "sentence2"),
            "convokit": _named(read_jsonl, "speaker", "text"),    # a first one has no partner
-           "sick": _named(read_table, "sentence_A", "sentence_B"),
-           "mrpc": _named(read_table, "#1 String", "#2 String")}
+           "sick": _named(read_tsv, "sentence_A", "sentence_B"),
+           "mrpc": _named(read_tsv, "#1 String", "#2 String")}

@@ -30,6 +30,7 @@ from data_scripts.dump_files import DumpLines
 from data_scripts.tasks import cluster, run_tasks
 
 FORMAT = 1
+WORK = f"{OURS}.work"                        # a folder in DIR
 BUCKET_BYTES, MOST_BUCKETS = 1 << 26, 512    # bytes of the input files, mostly compressed tenfold
 GO_ON = "what is finished is kept: run the same command again, with fewer --workers"
 FEW = 5_000                                  # pairs; fewer may leave a split too small to train on
@@ -54,24 +55,24 @@ def main(arguments=None):
 def prepare(inputs, out, workers, scheduler):
     """Do what is not done yet, and print the report."""
     plan = make_plan(inputs)
-    if not is_done(out, plan) or (out / "work").exists():     # a run was killed while tidying up
+    if not is_done(out, plan) or (out / WORK).exists():     # a run was killed while tidying up
         try:
-            (out / "work").mkdir(parents=True, exist_ok=True)
+            (out / WORK).mkdir(parents=True, exist_ok=True)
             with locked(out, f"{out}: another run is at work in this folder; wait for it, "
                         "or choose another --out"):
                 if not is_done(out, plan):                    # another run may have ended just now
-                    remove_unfinished(out / "work")           # of a run that was killed
-                    write_text(out / "work" / "plan.json", json.dumps(plan))
+                    remove_unfinished(out / WORK)           # of a run that was killed
+                    write_text(out / WORK / "plan.json", json.dumps(plan))
                     try:
                         # fresh processes: a fork could inherit a lock that a thread here holds
                         with (cluster(scheduler) if scheduler else
                               local_processes(workers, GO_ON, "spawn")) as executor:
-                            parse_dumps(executor, plan, out / "work")
-                            join_buckets(executor, plan, out / "work")
+                            parse_dumps(executor, plan, out / WORK)
+                            join_buckets(executor, plan, out / WORK)
                     finally:                                  # its processes were ended at once
-                        remove_unfinished(out / "work")
+                        remove_unfinished(out / WORK)
                     finish(out, plan)
-                shutil.rmtree(out / "work")
+                shutil.rmtree(out / WORK)
         except (OSError, MemoryError, duckdb.Error) as error:  # mostly a full disk
             raise UserError(f"{out}: {' '.join(str(error).split())}; what is finished is kept: "
                             "mend that and run the same command again") from None
@@ -124,7 +125,7 @@ def check_dump(path):
 
 def is_done(out, plan):
     """True if DIR holds the pairs of this plan. Raises UserError if it holds others."""
-    for name in ("report.json", "work/plan.json"):
+    for name in ("report.json", f"{WORK}/plan.json"):
         try:
             found = parse_object((out / name).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -196,9 +197,9 @@ def finish(out, plan):
     Files that are used up are removed at once, to make room. Their folders and reports stay to the
     end.
     """
-    joined = [out / "work" / "joined" / f"{bucket:03d}" for bucket in range(plan["buckets"])]
-    report = total(plan, out / "work", joined)
-    for path in (out / "work" / "parsed").glob("*/bucket-*.parquet"):
+    joined = [out / WORK / "joined" / f"{bucket:03d}" for bucket in range(plan["buckets"])]
+    report = total(plan, out / WORK, joined)
+    for path in (out / WORK / "parsed").glob("*/bucket-*.parquet"):
         path.unlink()
     if not (out / "pairs.jsonl.zst").exists():
         replace_file(out / "pairs.jsonl.zst", lambda temporary: _concatenate(
@@ -216,7 +217,7 @@ def finish(out, plan):
 
 def pack(out):
     """Prepare the corpus that training maps into memory; → the counts of that."""
-    done, half = out / "cache", out / "work" / "cache"
+    done, half = out / "cache", out / WORK / "cache"
     if done.exists():                                         # killed before the report was written
         return load_corpus([out / "pairs.jsonl.zst"], TextConfig(), done).report
     shutil.rmtree(half, ignore_errors=True)
@@ -259,8 +260,8 @@ def print_report(out):
     if report["pairs"] < FEW:
         print(f"\nFewer than {FEW:,} pairs: the packed corpus is left to training, which needs "
               "about 3,000")
-    print("\nTrain on them:  " + python_m(f"convsim_mini.train --pairs {out / 'pairs.jsonl.zst'} "
-                                           f"--cache {out / 'cache'}"))
+    print("\nTrain on them:  " + python_m(
+        "convsim_mini.train --pairs", out / "pairs.jsonl.zst", "--cache", out / "cache"))
 
 
 def table(report):

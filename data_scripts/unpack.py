@@ -13,16 +13,35 @@ from typing import Callable, NamedTuple
 from tqdm import tqdm
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.data.tables_and_logs import Reading, read_table
+from convsim_mini.data.tables_and_logs import Reading, read_tsv
 from data_scripts.dump_files import decompressed
 
 CHUNK = 1 << 20
+ROOM = 1 << 23    # bytes beside those of an archive's files: names, sizes, padding
 # The table of sbert.net has one column more than the official files: it names the file.
 OFFICIAL_COLUMNS = ("genre", "dataset", "year", "sid", "score", "sentence1", "sentence2")
 
 
+TOLD = "it expands to more than {:,} bytes, the limit"
+
+
 class TooMuch(Exception):
     """An archive past a limit."""
+
+
+class Limited:
+    """A tar that is read and counted: names in it may be of any size, and tarfile holds them."""
+
+    def __init__(self, file, limit):
+        self.file, self.limit, self.position = file, limit, 0
+
+    def read(self, size):
+        """So many bytes. Raises TooMuch past the limit and ROOM."""
+        data = self.file.read(size)
+        self.position += len(data)
+        if self.position > self.limit + ROOM:
+            raise TooMuch(TOLD.format(self.limit))
+        return data
 
 
 class Member(NamedTuple):
@@ -55,7 +74,7 @@ def unpack(archive, wanted, folder, limit):
         chosen = {inside: name for name, inside in choose(sizes, wanted).items()}
         with tqdm(total=sum(map(sizes.get, chosen)), desc=f"unpacking {archive.name}", unit="B",
                   unit_scale=True, leave=False) as bar:
-            for member in _members(archive):
+            for member in _members(archive, limit):
                 if member.name not in chosen:
                     continue
                 # Neither zipfile nor tarfile reads past a member's declared size.
@@ -83,7 +102,7 @@ def split_table(archive, wanted, folder, limit):
     """Split sbert.net's STS Benchmark, a gzipped table, into the official files; → their names."""
     size, tables = 0, {}
     with damage_told(archive):
-        for number, row in read_table(archive, reading=Reading(OFFICIAL_COLUMNS)):
+        for number, row in read_tsv(archive, reading=Reading(OFFICIAL_COLUMNS)):
             try:
                 line = "\t".join(row[name] for name in OFFICIAL_COLUMNS) + "\n"
                 tables.setdefault(f"sts-{row['split']}.csv", []).append(line)
@@ -92,16 +111,18 @@ def split_table(archive, wanted, folder, limit):
                                 f"{', '.join(OFFICIAL_COLUMNS)}") from None
             size += len(line)
             if size > limit:
-                raise TooMuch(f"it expands to more than {limit:,} bytes, the limit")
+                raise TooMuch(TOLD.format(limit))
     found = tables.keys() & set(wanted)
     for name in found:
         Path(folder, name).write_bytes("".join(tables[name]).encode())
     return found
 
 
-def _members(archive):
+def _members(archive, limit):
     """Yield the Members of a zip or tar archive, without folders."""
     if zipfile.is_zipfile(archive):
+        if archive.stat().st_size > limit + ROOM:             # its list of names is read as a whole
+            raise TooMuch(TOLD.format(limit))
         with zipfile.ZipFile(archive) as file:
             for info in file.infolist():
                 if not info.is_dir():
@@ -110,7 +131,7 @@ def _members(archive):
                                  partial(file.open, info))
     else:
         with open(archive, "rb") as packed:
-            text = decompressed(packed)
+            text = Limited(decompressed(packed), limit)
             with tarfile.open(fileobj=text, mode="r|") as file:
                 for info in file:
                     if not info.isdir():
@@ -125,7 +146,7 @@ def _inspected(archive, limit):
     looked at one by one: to list a compressed tar is to expand it.
     """
     sizes, size = {}, 0
-    for member in _members(archive):
+    for member in _members(archive, limit):
         outside = (member.name.startswith("/") or ".." in member.name.split("/")
                    or PureWindowsPath(member.name).drive)
         if outside or not member.plain:
@@ -134,7 +155,7 @@ def _inspected(archive, limit):
                             "does; nothing was unpacked")
         size += member.size
         if size > limit:
-            raise TooMuch(f"its files expand to more than {limit:,} bytes, the limit")
+            raise TooMuch(TOLD.format(limit))
         sizes[member.name] = member.size
     return sizes
 

@@ -3,23 +3,22 @@
 #
 # **Needs** the chain rule for one variable, matrix products, and `layer_error` (lesson 2).
 # **Gives** the backward of `linear` and of `tanh`, a way never to guess at a transpose again, and
-# why a matrix has to start at the right size.
+# why a matrix must start at the right size.
 # **Time** 50 minutes.
 #
-# A network computes in two directions. Forward, from x to a loss L. Backward, each layer gets dy,
-# the slope of the loss by its output, and returns dx, the slope by its input. A layer needs nothing
-# else from the network. So we always write `backward(dy, cache) → dx`.
+# A network computes in two directions. Forward, it goes from x to a loss L. Backward, each layer gets
+# dy = ∂L/∂y, how the loss reacts to its output, and returns dx = ∂L/∂x, how the loss reacts to its
+# input. It needs nothing else from the network, so we always write `backward(dy, cache) → dx`.
+#
+# **In thirty seconds:** for y = x W + b, dx = dy Wᵀ, dW = xᵀ dy, and db sums dy over the rows. You
+# need not remember that: with all axes of different lengths, only the right product fits.
 
 # %%
 import sys
-
-sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
-
 import itertools
 
-import numpy as np
-
+sys.path += [".", "lessons"]
+from lesson import check, claim, expect, np, plt, seed, show
 from convsim_mini.core.gradcheck import layer_error, numeric_gradient, relative_error
 from convsim_mini.core.layers import linear_backward, linear_forward, tanh_backward, tanh_forward
 
@@ -36,8 +35,22 @@ rng = np.random.default_rng(seed(3))
 # `yours/linear.py` has this forward and an empty backward. Then
 # `python -m lessons.yours check linear`.
 #
-# Which y does W_de change? Column e of *every* row b, each time multiplied by x_bd. A weight that
-# is used B times has B slopes, and they add up:
+# First with numbers small enough to do in your head: two sentences of two numbers, and a loss
+# L = Σ y dy. Nudge one weight, W₁₀ = 3. Which outputs move? Entry 0 of both rows, by x₀₁ = 2 and by
+# x₁₁ = 1. The loss weights them with dy₀₀ = 1 and dy₁₀ = 1. So it should rise by 2 · 1 + 1 · 1 = 3.
+
+# %%
+x, weight = np.array([[1, 2], [0, 1]]), np.array([[1, 0, 2], [3, 1, 0]])
+dy = np.array([[1, 0, -1], [1, 1, 0]])
+nudge = np.array([[0, 0, 0], [1, 0, 0]])
+print("y =", (x @ weight).tolist(), "  L =", (x @ weight * dy).sum())
+print("y =", (x @ (weight + nudge)).tolist(), "  L =", (x @ (weight + nudge) * dy).sum(), "nudged")
+print("all six weights, one after the other:", (x.T @ dy).tolist())
+
+# %% [markdown]
+# So it does, from 9 to 12. (y is linear in W, so even a step of 1 gives the exact slope.) In general,
+# W_de moves entry e of every row, by x_bd each. A weight that is used B times has B slopes, and they
+# add up:
 #
 # dW_de = Σ_b x_bd dy_be
 #
@@ -56,11 +69,13 @@ expect(relative_error(dweight, numeric_gradient(loss, weight)), 0, 1e-8,
        "dweight by loops, against differences")
 
 # %% [markdown]
-# The sum runs over b, so b must be the inner axis of a product, (d, B) @ (B, e). x is transposed:
+# The sum runs over b, so b must be the inner axis of a product, (d, B) @ (B, e). That turns x round:
 #
 # **dweight = xᵀ dy**
 #
 # In the same way dx_bd = Σ_e dy_be W_de sums over e: (B, e) @ (e, d), **dx = dy Wᵀ**.
+#
+# ![Boxes: y is x times W; dW is x transposed times dy; dx is dy times W transposed](pictures/03_shapes.svg)
 
 # %%
 assert np.allclose(dweight, x.T @ dy)
@@ -68,10 +83,10 @@ dx = dy @ weight.T
 expect(relative_error(dx, numeric_gradient(loss, x)), 0, 1e-8, "dx = dy Wᵀ, against differences")
 
 # %% [markdown]
-# ## The shapes know it
+# ## Let the shapes decide
 #
 # You need not remember where the transposes go. Each gradient has the shape of the thing it belongs
-# to, and you have x, W and dy to make it from.
+# to, and you have only x, W and dy to make it from.
 #
 # **Predict:** of all products of two of x, xᵀ, W, Wᵀ, dy, dyᵀ, how many have the shape of W?
 
@@ -90,8 +105,10 @@ for name, shape in (("dweight", (d, e)), ("dx", (B, d))):
     expect(len(fitting), 1, 1, f"products that fit {name} {shape}: {', '.join(fitting)}")
 
 # %% [markdown]
-# One for each, and it is the right one. Now make everything square, and count again. Choose two of
-# the three arrays (3 ways), their order (2), and which are transposed (4): 3 · 2 · 4 = 24 products.
+# One for each, and it is the right one.
+#
+# Now make everything square, and count again. Choose two of the three arrays (3 ways), their order
+# (2), and which are transposed (4): 3 · 2 · 4 = 24 products.
 
 # %%
 square = [rng.standard_normal((4, 4)) for _ in range(3)]
@@ -99,25 +116,30 @@ fitting = products_of_shape((4, 4), *square)
 wrong = [name for name, product in fitting.items()
          if relative_error(product, square[0].T @ square[2]) > 0.1]
 expect(len(fitting), 24, 24, "products that fit when all axes are equal")
-expect(len(wrong), 23, 23, "of which wrong")
+expect(len(wrong), 23, 23, "of these are wrong")
 
 # %% [markdown]
-# This is why the tests of this repository give each axis another length: each of the 23 mistakes
-# then stops with an error before anything is compared.
+# This is why the tests of this repository give each axis a length of its own. Of the 23 mistakes 18
+# then stop with an error at once, and the other five give an array of the wrong shape.
 #
-# ## What is copied forward is summed backward
+# ## Four gates
 #
 # The bias has shape (e,), yet it is added to B rows: NumPy copies it B times. Each copy has a
-# slope, and the slopes add: db = Σ_b dy_b. This holds everywhere: if the forward uses a number in
-# several places, the backward adds up what comes back from them.
+# slope, and the slopes add: db = Σ_b dy_b. It is always so: if the forward uses a number in several
+# places, the backward adds up what comes back from them. Much of backpropagation is four such rules:
+#
+# - **Add copies:** y = a + b hands dy on to both, unchanged.
+# - **Multiply swaps:** y = a b gives a the gradient dy b, and b the gradient dy a.
+# - **Broadcast sums:** what the forward copied, the backward adds up.
+# - **Max routes:** y = max(a, b) gives all of dy to the larger one, and nothing to the other.
 
 # %%
 dbias = dy.sum(axis=0)                                        # (B, e) → (e,)
-twice = lambda: float(((x + np.tanh(x)) * dy[:, :d]).sum())  # x directly and through tanh
+twice = lambda: float(((x + np.tanh(x)) * dy[:, :d]).sum())  # x reaches the loss by two roads
 direct, through = dy[:, :d], dy[:, :d] * (1 - np.tanh(x)**2)
 expect([relative_error(dbias, numeric_gradient(loss, bias)),
         relative_error(direct + through, numeric_gradient(twice, x))], 0, 1e-8,
-       "dbias; two ways to the loss, gradients added: against differences")
+       "dbias; two roads to the loss, gradients added: against differences")
 _, cache = linear_forward(x, weight, bias)
 expect(list(map(relative_error, (dx, dweight, dbias), linear_backward(dy, cache))), 0, 1e-14,
        "these three lines are all of linear_backward: dx, dweight, dbias")
@@ -126,13 +148,13 @@ expect(list(map(relative_error, (dx, dweight, dbias), linear_backward(dy, cache)
 # ## tanh: the answer is in the output
 #
 # Without a nonlinear function between them two linear layers are one: (x W₀) W₁ = x (W₀W₁). The
-# paper does not name its activation; ours is tanh. It works on each number alone, so its gradient
-# is a factor on each number alone. (First `python -m lessons.yours check tanh`.)
+# paper does not name its activation; ours is tanh. It acts on each number separately, so its
+# backward just multiplies each number by its slope. (First `python -m lessons.yours check tanh`.)
 #
 # tanh′ = 1 − tanh² = 1 − y²
 #
-# We need y but not x, so the cache is the output. The factor is 1 at y = 0 and goes to 0 towards
-# ±1: a *saturated* unit hardly lets any gradient through.
+# That takes y but not x, so the cache is the output. The slope is 1 at y = 0 and goes to 0 towards
+# ±1: a *saturated* unit lets hardly any gradient through.
 
 # %%
 x = rng.standard_normal((4, 3))
@@ -143,8 +165,8 @@ print("x = 0, 1, 3, 10: tanh passes on", tanh_backward(np.ones((1, 4)), cache).r
 # %% [markdown]
 # ### Exercise 1: the sigmoid
 #
-# σ(x) = 1/(1 + e⁻ˣ) is like tanh, but goes from 0 to 1. Its derivative needs the output alone, too.
-# Derive it and write the backward.
+# σ(x) = 1/(1 + e⁻ˣ) is like tanh, but goes from 0 to 1. Its derivative, too, can be written with
+# nothing but the output. Derive it and write the backward.
 
 # %%
 def sigmoid_forward(x):
@@ -159,7 +181,8 @@ def sigmoid_backward(dy, cache):
 
 
 def judge_sigmoid(backward, rng):
-    error = layer_error(sigmoid_forward, backward, [rng.standard_normal((4, 3))], rng)
+    error = max(layer_error(sigmoid_forward, backward, [rng.standard_normal((rows, 3))], rng)
+                for rows in (2, 5))
     assert error < 1e-6, f"the relative error is {error:.2g}; at x = 0, where y = ½, the slope is ¼"
 
 
@@ -169,13 +192,14 @@ check(1, sigmoid_backward, judge_sigmoid)
 # ## Thirty layers: the size of a start
 #
 # Stack layers y = tanh(x W). Going back through one of them, dy meets two factors: 1 − y², then Wᵀ.
-# If the entries of W are random with variance s²/n (n × n), each number of dy Wᵀ is a sum of n
-# random terms, and its mean square is that of dy times s². So from one layer to the one before it
+# Let the entries of W be random with variance s²/n (n × n). Each number of dy Wᵀ is a sum of n random
+# terms of either sign. Their squares add up, since the mixed products cancel on average: n times s²/n
+# times the mean square of dy. The n's cancel, and from one layer to the one before it
 #
 # rms(dx) ≈ **s · rms(1 − y²)** · rms(dy)
 #
-# After thirty layers that is a thirtieth power. s = 1 is Glorot and Bengio's (2010), which
-# `initial_parameters` uses: there the W's do not change the size, and only tanh takes a little.
+# After thirty layers that is a thirtieth power. `initial_parameters` uses s = 1, as Glorot and Bengio
+# (2010) do: there the matrices keep the size, and only tanh takes its toll.
 #
 # **Predict:** what is left of the gradient after thirty layers at s = ½? (2¹⁰ ≈ 10³.) And at s = 2?
 
@@ -207,23 +231,26 @@ for s, color in ((0.5, "C0"), (1, "C2"), (2, "C3")):
     expect(measured[-1] / derived[-1], 0.8, 1.25, f"s = {s}: measured / derived in the end")
 axes.set(xlabel="layers that the gradient has passed on its way back",
          ylabel="size of the gradient, at the output = 1",
-         title="At half the scale a billionth of the gradient is left; at twice it grows")
+         title="Half the scale leaves a billionth of the gradient, Glorot's a seventh;\n"
+               "at twice the scale it grows")
 show(figure, "03_linear_layers_and_activations")
 
 claim("s = 0.5: gradient left after thirty layers, in 2⁻³⁰", left[0.5] * 2**30, 0.1, 1.1)
-claim("s = 1: what tanh leaves", left[1], 0.03, 0.5)
-claim("s = 2: more than one, although tanh saturates", left[2], 10, 1e4)
+claim("s = 1: what tanh leaves after thirty layers", left[1], 0.1, 0.25)
+claim("s = 1: what it leaves after three", gradient_sizes(1, layers=3)[0][-1], 0.4, 0.55)
+claim("s = 2: more than one, although tanh saturates", left[2], 10)
 
 # %% [markdown]
-# At s = ½ less than a billionth is left. At s = 2 the gradient grows, although tanh saturates. The
-# paper's DAN has three layers, and there the size matters little. Its Transformer has twelve
+# At s = ½ less than a billionth is left, which is as good as nothing. At s = 2 the gradient grows,
+# although tanh saturates. Even at Glorot's scale thirty layers of tanh leave only 0.15. But the
+# paper's DAN has just three, and those leave 0.46: no reason to worry. Its Transformer has twelve
 # sublayers on top of each other; lesson 15 shows what residuals and layer norm do there.
 #
 # ### Exercise 2: a matrix between two vectors
 #
 # A score for each pair of sentences, s_b = Σ_de u_bd W_de v_be, says how well u fits v, seen
-# through a matrix. Find all three gradients. Write the sums first, then look for the shapes: du (B,
-# d), dW (d, e), dv (B, e), and ds has shape (B,).
+# through a matrix. Find all three gradients. Write out the sums; the shapes then tell you the
+# products: du (B, d), dW (d, e), dv (B, e), and ds has shape (B,).
 
 # %%
 def bilinear_forward(u, weight, v):
@@ -239,14 +266,15 @@ def bilinear_backward(ds, cache):
 def judge_bilinear(backward, rng):
     inputs = u, weight, v = [rng.standard_normal(shape) for shape in ((4, 3), (3, 5), (4, 5))]
     ds = rng.standard_normal(4)
-    found = backward(ds, (u, weight, v))
+    found = backward(ds.copy(), (u.copy(), weight.copy(), v.copy()))
     assert len(found) == 3, f"{len(found)} gradients, expected du, dweight and dv"
     for name, gradient, x in zip(("du", "dweight", "dv"), found, inputs, strict=True):
         assert gradient.shape == x.shape, f"{name} has shape {gradient.shape}, expected {x.shape}"
         numeric = numeric_gradient(lambda: float(bilinear_forward(*inputs)[0] @ ds), x)
         error = relative_error(gradient, numeric)
-        assert error < 1e-6, (f"{name} has a relative error of {error:.2g}; "
-                              "does each sentence's share carry its ds_b?")
+        hint = "it has the wrong sign" if relative_error(-gradient, numeric) < 1e-6 else (
+            "does each sentence's share carry its ds_b?")
+        assert error < 1e-6, f"{name} has a relative error of {error:.2g}; {hint}"
 
 
 check(2, bilinear_backward, judge_bilinear)
@@ -257,8 +285,11 @@ check(2, bilinear_backward, judge_bilinear)
 # - `core/layers.py`: `linear_forward`, `linear_backward`, `tanh_forward`, `tanh_backward`;
 #   `feed_forward` and `feed_forward_backward` below them.
 # - `minimal.py`: `loss_and_gradients` holds dx = dz Wᵀ and dW = xᵀ dz.
-# - The paper, §2.3.1 and §3.1: three fully connected layers of 300, 300 and 500 after the averaged
-#   embeddings. Our default is one layer, which learns more in minutes.
+# - [The paper](https://arxiv.org/abs/1804.07754), §2.3.1 and §3.1: three fully connected layers of
+#   300, 300 and 500 after the averaged embeddings. Our default is one layer, which learns more in
+#   minutes.
+# - To read further: [CS231n on backpropagation](https://cs231n.github.io/optimization-2/), which has
+#   more gates, and [Glorot's paper](https://proceedings.mlr.press/v9/glorot10a.html).
 
 # %% [markdown]
 # ## Claims
@@ -268,15 +299,16 @@ check(2, bilinear_backward, judge_bilinear)
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
 # | s = 0.5: gradient left after thirty layers, in 2⁻³⁰ | 0.789 ± 0.05 | 0.722 to 0.847 | below 0.1, above 1.1 |
-# | s = 1: what tanh leaves | 0.148 ± 0.006 | 0.143 to 0.159 | below 0.03, above 0.5 |
-# | s = 2: more than one, although tanh saturates | 88.1 ± 5 | 81.3 to 93.6 | below 10, above 10,000 |
+# | s = 1: what tanh leaves after thirty layers | 0.148 ± 0.006 | 0.143 to 0.159 | below 0.1, above 0.25 |
+# | s = 1: what it leaves after three | 0.467 ± 0.005 | 0.461 to 0.472 | below 0.4, above 0.55 |
+# | s = 2: more than one, although tanh saturates | 88.1 ± 5 | 81.3 to 93.6 | below 10 |
 
 # %% [markdown]
 # ## What you know now
 #
 # - dx = dy Wᵀ, dW = xᵀ dy, db = Σ dy. Each gradient has the shape of what it belongs to.
 # - What is copied forward is summed backward; what is used twice gets two gradients, added.
-# - A matrix at Glorot's scale keeps the gradient's size; at half the scale thirty layers lose it.
+# - Thirty layers at Glorot's scale leave a seventh of the gradient, at half the scale a billionth.
 #
 # Next: lesson 4 turns scores into probabilities, and a probability into a loss.
 #

@@ -5,18 +5,20 @@
 # **Gives** the backward of an attention head; a head that learns to look; what the √m changes.
 # **Time** 60 minutes.
 #
+# **The answer in thirty seconds.** Each word asks all words a question. The answers are mixed, and
+# a softmax decides how much of each. That is three products of matrices, so its gradient is three
+# products as well, with the softmax's in the middle. Without a √m the softmax decides too early,
+# and a word that has decided no longer learns whom to ask.
+#
 # The DAN adds its words up. In "the trophy does not fit into the suitcase, it is too big" a sum
-# cannot say what "it" is. The word has to get its meaning from another word. Attention does this,
-# and it has a gradient. The paper's second encoder is six layers of it.
+# cannot say what "it" is. The word has to get its meaning from another word, and attention lets it
+# ask. The paper's second encoder is six layers of it.
 
 # %%
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
-
-import numpy as np
-
+from lesson import check, claim, expect, np, plt, seed, show
 from convsim_mini.core.attention import attention_backward, attention_forward
 from convsim_mini.core.gradcheck import numeric_gradient, relative_error
 from convsim_mini.core.layers import linear_backward, linear_forward
@@ -43,18 +45,14 @@ rng = np.random.default_rng(seed(10))
 # %%
 def softmax(s):
     """Each row of s to shares that sum to 1."""
-    p = np.exp(s - s.max(axis=-1, keepdims=True))             # the largest is e⁰: nothing overflows
+    p = np.exp(s - np.max(s, axis=-1, keepdims=True))         # the largest is e⁰: nothing overflows
     return p / p.sum(axis=-1, keepdims=True)
 
 
-keys, values = np.eye(5), np.array([10.0, 20, 30, 40, 50])
-query = 5 * keys[3]    # scores 5 with word 3 and 0 with the others
-p = softmax(query @ keys.T)
-expect(p[3], 0.9737, 0.9738, "share of the word that was asked for: 1/(1 + 4 e⁻⁵)")
-expect(p @ values, 39.67, 39.68, "fetched: 40 in p₃ of it, 27.5 on average in the rest")
+expect(softmax([0, 0, 0, 5, 0])[3], 0.9737, 0.9738, "share of the best word: 1/(1 + 4 e⁻⁵)")
 
 # %% [markdown]
-# 97%: the look-up is nearly a decision.
+# The word gets a share of 97%: the look-up is nearly a decision.
 #
 # ## Who asks whom: three products
 #
@@ -64,7 +62,7 @@ expect(p @ values, 39.67, 39.68, "fetched: 40 in p₃ of it, 27.5 on average in 
 #
 # s = q kᵀ/√m, p = softmax(s), y = p v
 #
-# n words have n² scores. The last part of this lesson shows what the √m is for.
+# n words have n² scores. What the √m is for, the last part of this lesson shows.
 
 # %%
 n, d, m = 5, 6, 4                                             # words, their width, the head's width
@@ -82,55 +80,76 @@ library_y, cache = attention_forward(qkv, [0, n], heads=1)
 expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
 
 # %% [markdown]
-# ## Backwards, one step at a time
+# ## Backwards, with three numbers
 #
-# dy (n, m) arrives from above, a random one here, and L = Σ y · dy. Take the three steps in
-# reverse.
+# Let "it" ask the words "trophy", "suitcase" and "it". To keep it small, m = 1: q = 1, the keys are
+# ln 2, 0, 0 and the values 4, 0, 0. So the powers of the scores are 2, 1, 1, and the shares ½, ¼,
+# ¼. And dy = 1: the loss grows with y.
+
+# %%
+small_k, small_v = np.array([np.log(2), 0, 0]), np.array([4.0, 0, 0])
+small_p = softmax(small_k)
+small_dp = 1 * small_v                                        # y = p · v: the slope at p_j is v_j
+print("shares p:", small_p, "  y:", small_p @ small_v, "  dp:", small_dp)
+print("the average of dp, with weights p:", small_p @ small_dp, "  dp less that:", small_dp - 2)
+print("ds, that times p:", small_p * (small_dp - 2), "  its sum:", (small_p * (small_dp - 2)).sum())
+nudged = softmax(small_k + [0.001, 0, 0]) @ small_v
+print(f"nudge the trophy's score by 0.001: y rises {(nudged - 2) / 0.001:.3f} times as much")
+
+# %% [markdown]
+# "Trophy" helps more than the average, so it gains share; the two others lose what it gains.
 #
-# **Write it before you read on:** `yours/attention.py`, then `python -m lessons.yours check
-# attention`. It judges each step: dp, ds, dq, dk, dv.
+# **Now write all of it before you read on:** `yours/attention.py`, then `python -m lessons.yours
+# check attention`. It judges each step: dp, ds, dq, dk, dv.
 #
-# **y = p v** is a product of two matrices, as in lesson 3:
+# For n words, dy (n, m) arrives from above, and every pair of words does what you just saw:
+
+# %%
+def backward_by_loops(dy, q, k, v, p):
+    """dy, q, k, v: (n, m), p: (n, n) → dq, dk, dv: (n, m)"""
+    dq, dk, dv = np.zeros((3, *q.shape))
+    n, root = len(q), np.sqrt(q.shape[1])
+    for i in range(n):                                        # i asks
+        dp = [dy[i] @ v[j] for j in range(n)]
+        average = sum(p[i, j] * dp[j] for j in range(n))
+        for j in range(n):                                    # j is asked
+            ds = p[i, j] * (dp[j] - average)
+            dv[j] += p[i, j] * dy[i]
+            dq[i] += ds * k[j] / root
+            dk[j] += ds * q[i] / root                         # the key collects from all who ask
+    return dq, dk, dv
+
+
+# %% [markdown]
+# ## The same as three products
 #
-# dv = pᵀ dy, dp = dy vᵀ
+# Now without loops: the three steps in reverse. Two products of matrices have the gradients of
+# lesson 3, the softmax between them that of lesson 4, row by row:
 #
-# To check the gradient of an array in the middle, treat it as an input: change p, and look at L.
+# y = p v: **dv = pᵀ dy, dp = dy vᵀ**
+#
+# p = softmax(s): **ds_ij = p_ij (dp_ij − Σ_l p_il dp_il)**
+#
+# s = q kᵀ/√m: **dq = ds k/√m, dk = dsᵀ q/√m**
+#
+# The sum is the average of dp over the words, weighted by p. A word whose value helps more than the
+# average gains share, one that helps less loses it. And ds is square, so `ds @ q` has the right
+# shape as well: NumPy will not complain, a gradient check will. (To check the gradient of an array
+# in the middle, treat it as an input: change p, and look at L = Σ y · dy.)
 
 # %%
 dy = rng.standard_normal((n, m))
 dv = p.T @ dy                                                 # (n, n) (n, m) → (n, m)
 dp = dy @ v.T                                                 # (n, m) (m, n) → (n, n)
-loss_of_pv = lambda: float((p @ v * dy).sum())
-expect([relative_error(dv, numeric_gradient(loss_of_pv, v)),
-        relative_error(dp, numeric_gradient(loss_of_pv, p))], 0, 1e-8, "dv = pᵀ dy, dp = dy vᵀ")
-
-# %% [markdown]
-# **p = softmax(s).** Each row is a softmax, and lesson 4 has its backward:
-#
-# ds_ij = p_ij (**dp_ij − Σ_l p_il dp_il**)
-#
-# The sum is the average of dp over the words, weighted by p. A word that is better than this
-# average gains, one that is worse loses. A row of ds has the sum 0.
-
-# %%
 ds = p * (dp - (p * dp).sum(axis=1, keepdims=True))           # (n, n)
-expect(relative_error(ds, numeric_gradient(lambda: float((softmax(s) @ v * dy).sum()), s)), 0, 1e-8,
-       "ds")
-
-# %% [markdown]
-# **s = q kᵀ/√m.** s_ij = Σ_e q_ie k_je/√m, so q_i meets all keys and k_j all queries:
-#
-# dq = ds k/√m, dk = dsᵀ q/√m
-#
-# ds is n × n, so `ds @ q` has the right shape, too. Only a check finds this mistake.
-
-# %%
 dq = ds @ k / np.sqrt(m)                                      # (n, n) (n, m) → (n, m)
 dk = ds.T @ q / np.sqrt(m)
+loss_of_p = lambda: float((p @ v * dy).sum())
+loss_of_s = lambda: float((softmax(s) @ v * dy).sum())
 loss_of_qk = lambda: float((softmax(q @ k.T / np.sqrt(m)) @ v * dy).sum())
-expect([relative_error(dq, numeric_gradient(loss_of_qk, q)),
-        relative_error(dk, numeric_gradient(loss_of_qk, k))], 0, 1e-8,
-       "dq = ds k/√m, dk = dsᵀ q/√m")
+expect([relative_error(found, numeric_gradient(loss, array)) for loss, found, array in (
+    (loss_of_p, dv, v), (loss_of_p, dp, p), (loss_of_s, ds, s), (loss_of_qk, dq, q),
+    (loss_of_qk, dk, k))], 0, 1e-8, "dv, dp, ds, dq, dk against differences")
 expect(relative_error(ds @ q / np.sqrt(m), dk), 0.1, 1, "dk without the transpose")
 
 # %% [markdown]
@@ -138,8 +157,9 @@ expect(relative_error(ds @ q / np.sqrt(m), dk), 0.1, 1, "dk without the transpos
 
 # %%
 dqkv = np.concatenate([dq, dk, dv], axis=1)                   # (n, 3m)
-expect(relative_error(dqkv, attention_backward(dy, cache)), 0, 1e-13,
-       "dqkv, ours against the library's")
+expect([relative_error(dqkv, other) for other in (attention_backward(dy, cache),
+        np.concatenate(backward_by_loops(dy, q, k, v, p), axis=1))], 0, 1e-13,
+       "dqkv, ours against the library's and the loops'")
 loss = lambda: float((attention_forward(x @ weight + bias, [0, n], heads=1)[0] * dy).sum())
 expect([relative_error(dqkv @ weight.T, numeric_gradient(loss, x)),
         relative_error(x.T @ dqkv, numeric_gradient(loss, weight))], 0, 1e-7, "the whole head")
@@ -149,16 +169,17 @@ expect([relative_error(dqkv @ weight.T, numeric_gradient(loss, x)),
 #
 # Now let one learn. Each sentence has eight words: four *askers*, each with a colour, and four
 # *holders*, each with a colour, in random order. Each word carries four random numbers, its load.
-# An asker has to give the load of the holder of its colour. In x a word stands as [asked
-# colour | held colour | load], 4 + 4 + 4 numbers.
+# An asker has to return the load of the holder of its colour. In x a word is [asked colour | held
+# colour | load], 4 + 4 + 4 numbers.
 #
 # A head that cannot look takes all eight loads in equal shares a. The right one is off by (1 − a)²,
 # the seven wrong ones add a² each. (1 − a)² + 7a² is smallest at a = 1/8, where it is **7/8**. A
 # loss below that means looking. A head that looks perfectly has a loss of 0.
 #
-# Beside it the same head trains with the mistake of above, dk = ds q in the place of dsᵀ q.
+# Two other heads train on the same sentences: one with the mistake from above, dk = ds q instead of
+# dsᵀ q, and one whose keys get no gradient at all, dk = 0.
 #
-# **Predict:** will this one learn the task as well, worse, or not at all?
+# **Predict:** which of these two ends up better, the wrong gradient or none?
 
 # %%
 COLOURS = 4
@@ -167,8 +188,12 @@ WORDS = 2 * COLOURS
 
 def draw_sentences(rng, sentences):
     """→ x (sentences, 8, 12); the right holder of each asker (sentences, 4); its load (…, 4, 4)."""
-    colours = np.tile(np.arange(COLOURS), (sentences, 1))
-    held = rng.permuted(colours, axis=1)                      # the colour of each holder
+    return load_up(rng, rng.permuted(np.tile(np.arange(COLOURS), (sentences, 1)), axis=1))
+
+
+def load_up(rng, held):
+    """The same, from the colour of each holder (sentences, 4)."""
+    sentences = len(held)
     x = np.zeros((sentences, WORDS, 2 * COLOURS + m))
     x[:, :COLOURS, :COLOURS] = np.eye(COLOURS)                # askers come first
     x[:, COLOURS:, COLOURS:2 * COLOURS] = np.eye(COLOURS)[held]
@@ -177,8 +202,8 @@ def draw_sentences(rng, sentences):
     return x, right, np.take_along_axis(x[:, :, 2 * COLOURS:], right[:, :, None], axis=1)
 
 
-def one_step(params, x, target, right_backward):
-    """Loss of the askers, gradients, and p (sentences, 8, 8)."""
+def one_step(params, x, target, kind):
+    """kind: "right", "dk = ds q" or "dk = 0" → the askers' loss, gradients, p (sentences, 8, 8)."""
     qkv, linear_cache = linear_forward(x.reshape(-1, x.shape[2]), params["qkv.weight"],
                                        params["qkv.bias"])
     q, k, v = np.split(qkv.reshape(len(x), WORDS, 3 * m), 3, axis=2)
@@ -188,103 +213,121 @@ def one_step(params, x, target, right_backward):
     dy[:, :COLOURS] = 2 * error / error.size                  # nobody asks the holders anything
     dp = dy @ v.swapaxes(1, 2)
     ds = p * (dp - (p * dp).sum(axis=2, keepdims=True)) / np.sqrt(m)
-    dk = (ds.swapaxes(1, 2) if right_backward else ds) @ q
+    dk = {"right": ds.swapaxes(1, 2), "dk = ds q": ds, "dk = 0": 0 * ds}[kind] @ q
     dqkv = np.concatenate([ds @ k, dk, p.swapaxes(1, 2) @ dy], axis=2)
     _, dweight, dbias = linear_backward(dqkv.reshape(-1, 3 * m), linear_cache)
     return (error**2).mean(), {"qkv.weight": dweight, "qkv.bias": dbias}, p
 
 
-def train(right_backward, steps=400):
-    """Losses (steps,); p and the right places of the first and of the last step."""
-    rng = np.random.default_rng(seed(0))    # the same start and sentences for both
+def train(kind, steps=400):
+    """→ losses (steps,); p (8, 8) of the shown sentence before and after; the last share."""
+    rng = np.random.default_rng(seed(0))    # the same start and sentences for all
     params = {"qkv.weight": 0.2 * rng.standard_normal((2 * COLOURS + m, 3 * m)),
               "qkv.bias": np.zeros(3 * m)}
-    optimizer, losses, seen = Adaptive(params), [], []
+    optimizer, losses, looks = Adaptive(params), [], []
+    shown, _, load = load_up(np.random.default_rng(seed(1)), np.array([[2, 0, 3, 1]]))
     for step in range(steps):
-        x, right, target = draw_sentences(rng, 64)
-        loss, grads, p = one_step(params, x, target, right_backward)
-        losses.append(loss)
         if step in (0, steps - 1):
-            seen.append((p, right))
+            looks.append(one_step(params, shown, load, kind)[2][0])
+        x, right, target = draw_sentences(rng, 64)
+        loss, grads, p = one_step(params, x, target, kind)
+        losses.append(loss)
         optimizer.step(params, grads, 0.02, 0.02)
-    return np.array(losses), seen
+    share = np.take_along_axis(p[:, :COLOURS], right[:, :, None], axis=2).mean()
+    return np.array(losses), looks, share
 
 
-def share_of_right(p, right):
-    return np.take_along_axis(p[:, :COLOURS], right[:, :, None], axis=2).mean()
+runs = {kind: train(kind) for kind in ("right", "dk = ds q", "dk = 0")}
+losses, (before, after), share = runs["right"]
 
-
-losses, (before, after) = train(right_backward=True)
-wrong_losses, (_, wrong_after) = train(right_backward=False)
-
-figure, (first, last, curve) = plt.subplots(1, 3, figsize=(11, 4), width_ratios=[1, 1, 1.3])
-for axes, (p, right), title in ((first, before, "Before: everybody is asked alike"),
-                                (last, after, "After: the right holder answers")):
-    image = axes.imshow(p[0], cmap="Blues", vmin=0, vmax=1)
-    axes.plot(right[0], range(COLOURS), "o", color="C1", fillstyle="none", markersize=13)
+figure, (first, last, curve) = plt.subplots(1, 3, figsize=(12, 4), width_ratios=[1, 1, 0.8])
+names = ["red", "blue", "green", "gold"]
+words = [f"{name}?" for name in names] + [names[k] for k in (2, 0, 3, 1)]
+for axes, p, title in ((first, before, "Before: everybody is asked alike"),
+                       (last, after, "After: the right holder answers")):
+    axes.imshow(p[:COLOURS], cmap="Blues", vmin=0, vmax=1, aspect="auto")    # holders ask nothing
+    for i, j in np.ndindex(COLOURS, WORDS):
+        axes.text(j, i, f"{p[i, j]:.2f}", ha="center", va="center", fontsize=8,
+                  color="white" if p[i, j] > 0.5 else "black")
     axes.set(title=title, xlabel="word that is asked", ylabel="word that asks")
-    axes.set_xticks([1.5, 5.5], ["askers", "holders"])
-    axes.set_yticks([1.5, 5.5], ["askers", "holders"], rotation=90, va="center")
-figure.colorbar(image, ax=last, label="share p (circle: the right one)", shrink=0.75)
-curve.semilogy(wrong_losses, color="C3", label="dk = ds q")
-curve.semilogy(losses, color="C0", label="right backward")
-curve.axhline(1 - 1 / WORDS, color="k", linestyle=":", label="7/8, derived: no looking")
-curve.set(title="One transpose less: it hardly learns", xlabel="step of 64 sentences",
+    axes.set_xticks(range(WORDS), words, rotation=60)
+    axes.set_yticks(range(COLOURS), words[:COLOURS])
+for (kind, (some, _, _)), color in zip(runs.items(), ("C0", "C3", "C1")):
+    curve.semilogy(some, color=color, label=kind)
+curve.axhline(1 - 1 / WORDS, color="k", linestyle=":", label="7/8: no looking")
+curve.set(title="Wrong: no better than none", xlabel="step of 64 sentences",
           ylabel="mean squared error")
 curve.legend(loc="center right", handlelength=1)
 show(figure, "12_one_attention_head")
 
-expect(share_of_right(*before), 0.11, 0.14, "share of the right holder before: 1/8")
-claim("share of the right holder after training", share_of_right(*after), 0.9)
-claim("the wrong backward's loss / the right one's",
-      wrong_losses[-20:].mean() / losses[-20:].mean(), 100)
-claim("the wrong backward's share of the right holder", share_of_right(*wrong_after), high=0.5)
+expect(before[:COLOURS].max(), 1 / 8, 0.45, "the largest share before; equal ones are 1/8")
+claim("share of the right holder after training", share, 0.9)
+wrong, none = (runs[kind][0][-20:].mean() for kind in ("dk = ds q", "dk = 0"))
+claim("the wrong backward's loss / the right one's", wrong / losses[-20:].mean(), 100)
+claim("dk = ds q: its loss / the loss with dk = 0", wrong / none, low=0.9)
 
 # %% [markdown]
-# It learns it much worse. A wrong gradient gives no error message. The loss falls, and stops far
-# from where it could be. (The loss reads the askers' rows alone: the holders' rows mean nothing.)
+# No gradient is at least as good as the wrong one, and better in five of six seeds. With dk = 0 the
+# keys stay as they were drawn, and the queries learn to make something of them. The wrong gradient
+# keeps moving the keys under their feet. No error message says so: the loss falls, and stops far
+# from where it could be.
 #
 # ## Why √m: who gets the gradient
 #
 # Let the numbers of q, k and v be independent, with mean 0 and variance 1. A score is a sum of m
 # products of variance 1, so its size is √m. At m = 64 (the paper's width 512 in 8 heads) scores are
-# of size 8, and e⁸ is 3,000: before any training most words give nearly all to one.
+# of size 8, and e⁸ is 3,000: before any training most words give nine tenths to a single word.
 #
-# Softmax's Jacobian is p_i (δ_ij − p_j). Where one p is nearly 1, all its entries are nearly 0. So
-# it is often said that the gradient vanishes without the √m. It does not. **Only words that
+# Where one p is nearly 1, all entries of softmax's Jacobian, p_i (δ_ij − p_j), are nearly 0. So it
+# is often said that without the √m the gradient vanishes. Not on average! **Only words that
 # hesitate between two others get a gradient, and theirs is large.**
 #
 # Say that a word hesitates if its largest p is below 0.99. Then its two best scores are less than
-# about ln 99 = 4.6 apart. Gaps between scores grow like √m, so the share of such words falls like
-# 1/√m. Let such a word hesitate between the words a and b. By the formulas for ds and dq its
-# gradient is p (1 − p)(dp_a − dp_b) (k_a − k_b): two differences, each of the size √(2m). So its
-# g = ‖dq‖/√m grows like √m, and the mean of g over all words stays.
+# ln 99 = 4.6 apart. Gaps between scores grow like √m, so the share of such words falls like 1/√m.
+# What a word that hesitates between a and b gets is p (1 − p)(dp_a − dp_b)(k_a − k_b), and both
+# differences grow like √m. So its g = ‖dq‖/√m, the size of each number in dq, grows like √m. Fewer
+# words, more for each: the *mean* of g stays. The *median*, what the typical word gets, does not.
 #
 # **Predict:** without the √m, from m = 64 to m = 1024: by which factor do the words that hesitate
 # become fewer? And the mean of g?
 
 # %%
-def word_gradients(width, n=8, sentences=300):
-    """Scores q kᵀ, random q, k, v, dy → g = ‖dq‖/√m, whether a word hesitates: (2400,) each."""
+def word_gradients(width, root, n=8, sentences=300):
+    """Scores q kᵀ/root, all at random → g = ‖dq‖/√m, whether a word hesitates: (2400,) each."""
     q, k, v, dy = rng.standard_normal((4, n * sentences, width))
-    offsets = np.arange(sentences + 1) * n
-    root = np.sqrt(width)                                     # undoes the library's 1/√m
-    _, cache = attention_forward(np.concatenate([root * q, k, v], axis=1), offsets, heads=1)
-    dq = root * attention_backward(dy, cache)[:, :width]
+    factor = np.sqrt(width) / root                            # undoes the library's 1/√m
+    _, cache = attention_forward(np.concatenate([factor * q, k, v], axis=1),
+                                 np.arange(sentences + 1) * n, heads=1)
+    dq = factor * attention_backward(dy, cache)[:, :width]
     largest = np.concatenate([p.max(axis=3).ravel() for p in cache.p])
-    return np.linalg.norm(dq, axis=1) / root, largest < 0.99
+    return np.linalg.norm(dq, axis=1) / np.sqrt(width), largest < 0.99
 
 
-(some_g, some), (g, few) = word_gradients(64), word_gradients(1024)
+widths = 4, 16, 64, 256, 1024
+without = {width: word_gradients(width, 1) for width in widths}
+with_root = {width: word_gradients(width, np.sqrt(width)) for width in widths}
+
+figure, axes = plt.subplots()
+for found, style, label in ((without, "o-", "without √m"), (with_root, "s--", "with √m")):
+    for statistic, color in ((np.mean, "C0"), (np.median, "C3")):
+        axes.loglog(widths, [statistic(found[width][0]) for width in widths], style, color=color,
+                    label=f"{label}: {statistic.__name__} of g")
+axes.set(xlabel="m, the width of a head", ylabel="g, size of a word's gradient", xticks=widths,
+         xticklabels=widths, title="Without √m the mean stays, and the typical word gets nothing")
+axes.minorticks_off()
+show(figure, "12_who_gets_the_gradient")
+
+(some_g, some), (g, few) = without[64], without[1024]
 expect(some.mean() / few.mean(), 2.5, 4.6, "without √m: words that hesitate, m = 64 / 1024")
 expect(g.mean() / some_g.mean(), 0.6, 1.7, "without √m: mean of g, m = 1024 / 64")
 claim("without √m, m = 1024: share of the words that hesitate", few.mean(), 0.1, 0.25)
+claim("without √m: median of g, m = 1024 / 64", np.median(g) / np.median(some_g), high=0.01)
 
 # %% [markdown]
-# The words that hesitate become three to four times fewer, and the mean of g stays. At m = 1024,
-# without the √m, about one word in five has a part in a batch's gradient. A word that looks at the
-# wrong place with p ≈ 1 gets no gradient that could move it. With the √m scores are of size 1 for
-# every m, and nothing here depends on m.
+# The words that hesitate become three to four times fewer, and the mean of g stays. At m = 1024
+# about one word in five has a part in a batch's gradient. A word that looks at the wrong place with
+# p ≈ 1 gets no gradient that could move it. With the √m scores are of size 1 for every m, and every
+# word keeps learning.
 #
 # ### Exercise 1: one question for all
 #
@@ -325,6 +368,8 @@ check(1, attention_pool_backward, judge_attention_pool)
 # - `core/attention.py`: `attention_forward`, `attention_backward`, for many heads and sentences at
 #   once. `self_attention_forward` puts the linear layers around them.
 # - The paper, §2.3.2, takes the encoder of Vaswani et al. (2017), who introduced the √m.
+# - To read further: [this layer in PyTorch](https://nlp.seas.harvard.edu/annotated-transformer/),
+#   from The Annotated Transformer.
 
 # %% [markdown]
 # ## Claims
@@ -335,14 +380,15 @@ check(1, attention_pool_backward, judge_attention_pool)
 # | --- | --- | --- | --- |
 # | share of the right holder after training | 0.976 ± 0.0008 | 0.975 to 0.977 | below 0.9 |
 # | the wrong backward's loss / the right one's | 4,012 ± 9e+02 | 2,916 to 5,174 | below 100 |
-# | the wrong backward's share of the right holder | 0.247 ± 0.04 | 0.18 to 0.3 | above 0.5 |
-# | without √m, m = 1024: share of the words that hesitate | 0.185 ± 0.009 | 0.174 to 0.196 | below 0.1, above 0.25 |
+# | dk = ds q: its loss / the loss with dk = 0 | 1.11 ± 0.2 | 0.938 to 1.41 | below 0.9 |
+# | without √m, m = 1024: share of the words that hesitate | 0.194 ± 0.007 | 0.187 to 0.203 | below 0.1, above 0.25 |
+# | without √m: median of g, m = 1024 / 64 | 0.000108 ± 3e-05 | 7.08e-05 to 0.000154 | above 0.01 |
 
 # %% [markdown]
 # ## What you know now
 #
 # - A head is three products and a softmax; backwards ds = p (dp − Σ p dp), dk = dsᵀ q/√m.
-# - One transpose forgotten: no error message, and a head that hardly learns to look.
+# - One transpose forgotten: no error message, and a head no better than one with no dk at all.
 # - With the √m all words get a gradient; without it only the few that hesitate.
 #
 # Next: lesson 13. So far attention does not know which word comes first.

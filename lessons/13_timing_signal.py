@@ -5,21 +5,21 @@
 # **Gives** why positions are needed, what sines add, how similar two positions are.
 # **Time** 50 minutes.
 #
+# **The answer in thirty seconds.** Attention sees a set of words, not a row of them. So we add to
+# each word a vector that says where it is: the hands of a clock with many speeds, as sines and
+# cosines. Then one matrix can say "three words back", wherever you are.
+#
 # A sum of words cannot tell "dog bites man" from "man bites dog". Attention relates words to each
-# other, so it seems that attention can. It cannot. This lesson shows why, and what helps.
+# other, so you might expect it to manage. It does not.
 
 # %%
-import sys
-
-sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
-
 import math
+import sys
 from contextlib import contextmanager
 
-import numpy as np
+sys.path += [".", "lessons"]
+from lesson import check, claim, expect, np, plt, seed, show
 from scipy.special import sici
-
 from convsim_mini.config import ModelConfig
 from convsim_mini.core import transformer
 from convsim_mini.core.attention import attention_forward, timing_signal
@@ -41,8 +41,8 @@ rng = np.random.default_rng(seed(12))
 #
 # attention(x[order]) = attention(x)[order]
 #
-# Linear layers, relu and layer norm (lesson 15) treat each row alone, so this holds for them, too.
-# At the end the mean over the words is the same for every order.
+# Linear layers, relu and layer norm (lesson 15) treat each row separately, so it holds for them,
+# too. At the end the mean over the words is the same for every order.
 #
 # **Predict:** what is the cosine between "dog bites man" and "man bites dog", after two layers of
 # attention with random weights, when nothing tells positions apart? And with the timing signal?
@@ -57,7 +57,7 @@ expect(np.abs(permuted - attention_forward(qkv, whole, 3)[0][order]).max(), 0, 1
 
 @contextmanager
 def signal_as(rows):
-    """The library's Transformer with rows(length, width) in the place of its timing signal."""
+    """The library's Transformer with rows(length, width) instead of its timing signal."""
     kept = transformer.timing_signal
     transformer.timing_signal = lambda length, width, dtype, xp: rows(length, width).astype(dtype)
     try:
@@ -98,7 +98,7 @@ expect(1 - u[0] @ u[1], 1e-6, 0.1, "1 − cosine with it")
 
 # %% [markdown]
 # Without the signal both sentences have exactly the same vector, whatever the parameters are. So no
-# training can separate them. With the signal they differ, though before training not by much.
+# training can separate them. With the signal they differ, though only slightly before training.
 #
 # ## A clock with many hands
 #
@@ -175,8 +175,8 @@ expect(off[distances <= 100].max(), 0, 0.01, "measured − derived up to distanc
 expect(derived_cosine(100), 0.43, 0.45, "at distance 100: 1 − 5.18/9.21 = 0.44")
 
 # %% [markdown]
-# It is 0.44. Beyond 100 words the measured cosine goes up and down around the derived line: 0.20 at
-# 700, 0.22 at 1,000.
+# The cosine is 0.44. Beyond 100 words the measured cosine goes up and down around the derived line:
+# 0.20 at 700, 0.22 at 1,000.
 #
 # ## What sines add: "three words back"
 #
@@ -202,14 +202,14 @@ claim("three words back, at positions not seen: found with sines", by_sines, low
 expect(by_random, 0, 0.1, "… found with random vectors")
 
 # %% [markdown]
-# With sines always, with random vectors nearly never. What a matrix learns about sines holds at
-# positions that it has not seen.
+# With sines the right position is always found, with random vectors nearly never. What a matrix
+# learns about sines holds at positions that it has not seen.
 #
 # ### Exercise 1: wind the clock forward
 #
 # Write this map down. Use sin(a + b) = sin a cos b + cos a sin b and
 # cos(a + b) = cos a cos b − sin a sin b. Look up in which columns one hand's sine and cosine are.
-# The judge's positions are not whole numbers, so that nobody can look p up.
+# The judge's positions are not whole numbers, so a lookup table will not help.
 
 # %%
 def wind(rows, steps):
@@ -311,16 +311,19 @@ claim("… with the signal: loss at the end", with_losses[-1], high=0.02)
 claim("… with random vectors: loss at the end", random_losses[-1], high=0.02)
 
 # %% [markdown]
-# For this task any vectors serve that differ from position to position. Sines are needed for what
-# was shown above.
+# For this task random vectors are enough: any distinct position vectors will do. What sines add is
+# the previous experiment: one matrix that works at unseen positions.
 #
 # ## Where this lives
 #
 # - `core/attention.py`: `timing_signal`. `core/transformer_layers.py`:
 #   `placed_embedding_forward` multiplies by √d and adds it, at the words' positions. It is a
 #   constant: the backward has no line for it.
-# - The paper, §2.3.2: a "timing signal" of sines and cosines, tensor2tensor's (all sines, then all
-#   cosines; Vaswani et al. print them in turns).
+# - The paper, §2.3.2: a "timing signal" of sines and cosines, as in
+#   [tensor2tensor](https://github.com/tensorflow/tensor2tensor): all sines, then all cosines.
+#   Vaswani et al. (2017) print them in turns.
+# - To read further: [RoFormer](https://arxiv.org/abs/2104.09864), which turns queries and keys by
+#   these angles instead of adding them, as most large models do today.
 
 # %% [markdown]
 # ## Claims
@@ -337,7 +340,8 @@ claim("… with random vectors: loss at the end", random_losses[-1], high=0.02)
 # %% [markdown]
 # ## What you know now
 #
-# - Attention alone has no order: words in any order are one vector, and the loss stays at ln 2.
+# - Attention by itself has no order: words in any order give one vector, and the loss stays at ln
+#   2.
 # - Any vector for each position mends that. With sines one matrix can ask for "three words back".
 # - On average the similarity of two positions falls with the logarithm of their distance.
 #

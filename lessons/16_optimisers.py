@@ -5,18 +5,17 @@
 # **Gives** SGD, momentum and Adam: what each assumes, and how many steps it needs at which rate.
 # **Time** 50 minutes.
 #
-# A gradient says which way is down. It does not say how far to go. A loss is steep in some
-# directions and flat in others, and one rate has to serve all of them. Each optimiser of this
-# lesson makes an assumption, and fails where it is wrong.
+# **The answer in thirty seconds.** A gradient says which way is down, but not how far to go. A loss
+# is steep in some directions and flat in others, so the steep ones limit the rate and the flat ones
+# take forever. Momentum adds up what successive steps agree on. Adam divides each number's step by
+# the size of its gradient, which works as long as the directions are the axes. Each optimiser makes
+# an assumption, and fails where it is wrong.
 
 # %%
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, show
-
-import numpy as np
-
+from lesson import check, claim, expect, np, plt, seed, show
 from convsim_mini.core.optim import adam
 
 # %% [markdown]
@@ -24,7 +23,7 @@ from convsim_mini.core.optim import adam
 #
 # Near its lowest point any smooth loss looks like L = ½ xᵀ A x. Choose axes along the eigenvectors
 # of A. Then L = ½ Σ λᵢ xᵢ², each direction has its own curvature λᵢ, and the gradient is λᵢ xᵢ.
-# SGD, p ← p − η g, makes of it
+# One step of SGD, p ← p − η g, turns x_i into
 #
 # x_i ← **(1 − η λ_i)** x_i
 #
@@ -55,13 +54,14 @@ def bowl(x, A=axes_bowl):
 
 # %%
 def steps_to(fraction, step, A=axes_bowl, x=start, most=2000):
-    """The first of `most` steps with `fraction` of the start's loss; the path (most + 1, 2)."""
+    """The step from which 100 losses are below `fraction` of the start's; the path (…, 2)."""
     path, state = [x], {}
-    for t in range(1, most + 1):
+    for t in range(1, most + 100):
         path.append(step(path[-1], bowl(path[-1], A)[1], t, state))
     path = np.array(path)
     loss = np.einsum("ti,ij,tj->t", path, A, path) / (x @ A @ x)
-    return int(np.argmax(loss <= fraction)) or most, path
+    stays = np.convolve(loss <= fraction, np.ones(100), "valid") == 100   # no lucky crossing
+    return int(np.argmax(stays)) or most, path
 
 
 def descent(rate):
@@ -73,10 +73,11 @@ derived = np.log(1000) / (2 * np.log(1001 / 999))
 descent_steps, _ = steps_to(1e-3, descent(best))
 expect(descent_steps, derived - 1, derived + 1, f"steps of SGD, best rate; derived {derived:.0f}")
 _, path = steps_to(1e-3, descent(2.002 / 1000), most=1000)
-expect(np.abs(path[-1, 1] / start[1]), 7, 8, "at 2.002/λ_max: how far out after 1000 steps, not 0")
+expect(np.abs(path[1000, 1] / start[1]), 7, 8, "at 2.002/λ_max: how far out after 1000 steps")
 
 # %% [markdown]
-# 1,727 steps. With the higher rate the steep direction grows, sevenfold in 1,000 steps.
+# It is 1,727 steps. With the higher rate the steep direction grows instead, sevenfold in 1,000
+# steps.
 #
 # ## Momentum: add up what the steps agree on
 #
@@ -97,7 +98,7 @@ expect(np.abs(path[-1, 1] / start[1]), 7, 8, "at 2.002/λ_max: how far out after
 #
 # √κ = (1 + √μ)/(1 − √μ), so **√μ = (√κ − 1)/(√κ + 1)**,  η = (1 + √μ)²/λ_max
 #
-# It is SGD's factor with √κ in the place of κ. (At both ends the two roots are equal, and then
+# It is SGD's factor with √κ instead of κ. (At both ends the two roots are equal, and then
 # x_t = qᵗ (1 + a t) x₀ with q = √μ, a = 1 − q at λ_min and 1 + q at λ_max. So the loss rises first,
 # about seventyfold.)
 
@@ -116,13 +117,15 @@ momentum_steps, momentum_path = steps_to(1e-3, momentum(eta, mu))
 expect(momentum_steps, derived - 1, derived + 1, f"steps of momentum; derived {derived}")
 rise = max(bowl(x)[0] for x in momentum_path) / bowl(start)[0]
 expect(rise, 60, 80, "times the start's loss, at its highest")
-usual_steps, _ = steps_to(1e-3, momentum(3 / 1000, 0.9))
-expect(usual_steps, 70, 95, "μ = 0.9, η = 3/λ_max: steps")
+shares = np.array([0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])       # of 3.8/λ_max, where μ = 0.9 grows
+usual_steps = [steps_to(1e-3, momentum(3.8e-3 * share, 0.9))[0] for share in shares]
+print("μ = 0.9, seven rates: steps", *usual_steps)
+expect(min(usual_steps), 70, 95, "μ = 0.9 at the best of seven rates: steps")
 
 # %% [markdown]
-# The usual pair μ = 0.9, η = 3/λ_max needs fewer steps than the formula's, which is the best for
-# very many steps. The library has momentum as the m of Adam: m ← βm + (1 − β)g is (1 − β) times the
-# same sum.
+# The usual μ = 0.9 at its best rate needs fewer steps than the formula's pair, which is optimal
+# only in the long run. The library has momentum as the m of Adam: m ← βm + (1 − β)g is (1 − β)
+# times the same sum.
 #
 # ### Exercise 1: how high may the rate be?
 #
@@ -151,13 +154,13 @@ check(1, largest_rate, judge_largest_rate)
 # %% [markdown]
 # ## Adam: a rate for each number
 #
-# Momentum needs λ_min and λ_max, and nobody knows them. **Adam** (Kingma and Ba 2015) takes the
-# size of each number's gradient in place of its curvature: with s a running mean of g², the step
-# is m/√s. Make a loss a thousand times steeper along one axis: g and √s grow alike, and the step
-# stays as it is. So the rate says how far x moves, whatever the size of the loss.
+# Momentum needs λ_min and λ_max, and nobody knows them. **Adam** (Kingma and Ba 2015) uses the size
+# of each number's gradient instead of its curvature: with s a running mean of g², the step is m/√s.
+# Make a loss a thousand times steeper along one axis: g and √s grow alike, and the step stays as it
+# is. So the rate says how far x moves, whatever the size of the loss.
 #
-# m and s start at 0. After t steps of a constant g, m = (1 − β₁ᵗ) g and s = (1 − β₂ᵗ) g². Both are
-# too small, and the library divides each by its factor.
+# m and s start at 0. After t steps of a constant g, m = (1 − β₁ᵗ) g and s = (1 − β₂ᵗ) g². Both
+# start too small; dividing by 1 − βᵗ corrects that.
 #
 # **Predict:** leave both corrections out. β₁ = 0.9, β₂ = 0.999. Are the first steps too short or
 # too long?
@@ -181,75 +184,93 @@ expect(uncorrected[0], 3.16, 3.17, "no correction: the first step, 0.1/√0.001"
 expect(uncorrected.max(), 6.4, 6.7, f"no correction: the longest, step {uncorrected.argmax() + 1}")
 
 # %% [markdown]
-# Too long: s starts at 0 as well, and grows a hundred times more slowly than m.
+# The first steps are too long: s starts at 0 as well, and grows a hundred times more slowly than m.
 #
 # ## Turn the bowl
 #
 # Adam's sizes belong to the *axes*. Turn the bowl by 45°. Then each axis sees a mixture of both
 # curvatures, and both s are nearly equal. For SGD and momentum a rotation changes nothing.
 #
-# **Predict:** at its best rate, does Adam need more steps than momentum's 138, or fewer? On the
-# bowl along the axes, and on the turned one?
+# Adam gets what momentum got: a memory of 0.9 and seven rates. And we count from the step at which
+# the loss *stays* below a thousandth for 100 steps: at rate 0.1 Adam shoots through the bottom at
+# step 11, which proves nothing.
+#
+# **Predict:** does Adam at its best rate need fewer steps than momentum's 80, or more? On the bowl
+# along the axes, and on the turned one?
 
 # %%
 turn = np.array([[1, -1], [1, 1]]) / np.sqrt(2)
 turned = {"A": turn @ axes_bowl @ turn.T, "x": turn @ start}
-adam_rates = 0.003, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05
+adam_rates = 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2
 adam_steps, turned_steps, burst = [], [], []
 for rate in adam_rates:
-    first, path = steps_to(1e-3, adam_step(rate), most=6000)
-    adam_steps.append(first)
+    steps, path = steps_to(1e-3, adam_step(rate), most=6000)
+    adam_steps.append(steps)
     turned_steps.append(steps_to(1e-3, adam_step(rate), **turned)[0])
-    burst.append(max(bowl(x)[0] for x in path[first:]) / bowl(start)[0])
-    print(f"Adam, rate {rate:5}: {first:3} steps, turned {turned_steps[-1]:5,}; "
+    burst.append(max(bowl(x)[0] for x in path[steps:]) / bowl(start)[0])
+    print(f"Adam, rate {rate:5}: {steps:3} steps, turned {turned_steps[-1]:5,}; "
           f"later back at {burst[-1]:.3f} of the start's loss")
-claim("the best of seven rates of Adam: steps / momentum's by the formula",
-      min(adam_steps) / momentum_steps, high=1)
-claim("Adam at this rate: the highest loss later / the thousandth",
-      burst[np.argmin(adam_steps)] / 1e-3, low=10)
-claim("the bowl turned by 45°: Adam's steps / along the axes, the least of seven rates",
-      np.min(np.divide(turned_steps, adam_steps)), low=2)
+expect(min(adam_steps), 55, 70, "Adam at its best rate: steps")
+expect(min(turned_steps), 250, 350, "on the turned bowl")
+expect(burst[np.argmin(adam_steps)], 0.05, 1, "Adam's loss later, of the start's")
 for name, step, steps in (("SGD", descent(best), descent_steps),
                           ("momentum", momentum(eta, mu), momentum_steps)):
     expect(steps_to(1e-3, step, **turned)[0], steps - 1, steps + 1, f"{name}, turned: the same")
 
+# %% [markdown]
+# On the bowl along the axes Adam needs fewer steps than momentum, 61 against 80. On the turned one
+# it needs more, 290: a rotation costs it three to six times as many, depending on the rate.
+#
+# Two directions and one start are a small world. So once more with twenty directions, curvatures
+# from 1 to 1,000, another start and a rotation, all drawn at random; again seven rates each:
+
+# %%
+rng = np.random.default_rng(seed(15))
+curvatures = 10 ** np.array([0, 3, *rng.uniform(0, 3, 18)])
+start20 = rng.standard_normal(20) / np.sqrt(curvatures)
+turn20 = np.linalg.qr(rng.standard_normal((20, 20)))[0]
+fewest = lambda steps, A, x: min(steps_to(1e-3, step, A, x, 500)[0] for step in steps)
+by_momentum = fewest((momentum(3.8e-3 * share, 0.9) for share in shares), np.diag(curvatures),
+                     start20)
+for how, Q, ends in (("along the axes", np.eye(20), {"high": 1.2}),
+                     ("turned at random", turn20, {"low": 1.2})):
+    by_adam = fewest(map(adam_step, adam_rates), Q @ np.diag(curvatures) @ Q.T, Q @ start20)
+    claim(f"20 directions {how}: Adam's steps / momentum's", by_adam / by_momentum, **ends)
+
 # %%
 figure, count = plt.subplots()
-shares = np.array([0.15, 0.3, 0.5, 0.7, 0.8, 0.95])           # of the largest rate
 for name, step, rate, style in (
-        ("SGD", descent, 2e-3 * shares[2:], "C0o-"),
+        ("SGD", descent, 2e-3 * shares, "C0o-"),
         ("momentum, μ by the formula", lambda rate: momentum(rate, mu), eta * shares, "C1o-"),
         ("momentum, μ = 0.9", lambda rate: momentum(rate, 0.9), 3.8e-3 * shares, "C1s--")):
     count.loglog(rate, [steps_to(1e-3, step(each), most=4000)[0] for each in rate], style,
                  label=name, markersize=4)
 count.loglog(adam_rates, adam_steps, "C2o-", label="Adam", markersize=4)
 count.loglog(adam_rates, turned_steps, "C3o-", label="Adam, bowl turned by 45°", markersize=4)
-count.set(xlabel="rate", ylabel="first step at a thousandth of the loss",
+count.set(xlabel="rate", ylabel="steps until the loss stays at a thousandth",
           title="κ = 1000: each optimiser at several rates")
 show(figure, "16_bowl")
 
 figure, axes = plt.subplots()
-for name, step in (("SGD", descent(best)), ("momentum", momentum(eta, mu)),
-                   ("Adam, rate 0.03", adam_step(0.03))):
-    path = steps_to(1e-3, step, most=4000)[1]
-    axes.semilogy([bowl(x)[0] for x in path], label=name)
+for name, step in (("SGD", descent(best)), ("momentum, μ = 0.9", momentum(0.8 * 3.8e-3, 0.9)),
+                   ("Adam, rate 0.05", adam_step(0.05))):
+    axes.semilogy([bowl(x)[0] for x in steps_to(1e-3, step)[1]], label=name)
 axes.set(xlabel="step", ylabel="loss", ylim=(1e-6, 200),
-         title="Adam is down first, and comes back up again")
+         title="Adam gets down first, and bounces back")
 show(figure, "16_optimisers")
 
 # %% [markdown]
-# At its best rate Adam needs fewer steps than momentum on the bowl along the axes, and more on the
-# turned one. How many times as many a rotation costs depends on the rate: 2 to 8.
-#
 # With a constant rate Adam does not stay down (second figure). s forgets: when g has been small for
-# long, √s is small, and a small g makes a large step. The loss rises again, and more at a higher
-# rate. So the rate falls to zero in the course of a training.
+# long, √s is small, and a small g makes a large step. The loss rises again, the more the higher the
+# rate. That is why the rate falls to zero in the course of a training.
 #
 # ## Where this lives
 #
 # - `core/optim.py`: `SGD`, `sgd`, `adam`. `config.py`: `OptimConfig`.
 # - `minimal.py`: `update` is Adam for matrices, and for rows the Adagrad of lesson 17.
 # - The paper trains by SGD with a rate of 0.01 for 40 million steps (§3.1). Adam is ours.
+# - To read further: [Why momentum really works](https://distill.pub/2017/momentum/), with figures
+#   to play with; Kingma and Ba (2015), section 2.
 
 # %% [markdown]
 # ## Claims
@@ -258,15 +279,14 @@ show(figure, "16_optimisers")
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | the best of seven rates of Adam: steps / momentum's by the formula | 0.326 ± 0 | 0.326 to 0.326 | above 1 |
-# | Adam at this rate: the highest loss later / the thousandth | 121 ± 0 | 121 to 121 | below 10 |
-# | the bowl turned by 45°: Adam's steps / along the axes, the least of seven rates | 2.46 ± 0 | 2.46 to 2.46 | below 2 |
+# | 20 directions along the axes: Adam's steps / momentum's | 0.901 ± 0.03 | 0.851 to 0.937 | above 1.2 |
+# | 20 directions turned at random: Adam's steps / momentum's | 2.04 ± 0.3 | 1.58 to 2.38 | below 1.2 |
 
 # %% [markdown]
 # ## What you know now
 #
 # - One rate has to serve all directions: SGD's steps grow in number like κ, momentum's like √κ.
-# - Adam gives each number its own rate, along the axes alone.
+# - Adam gives each number its own rate. That helps along the axes, and not across them.
 # - With a constant rate Adam does not settle: let the rate fall to zero.
 #
 # Next: lesson 17 gives rare words large steps, and makes the first steps small.

@@ -42,6 +42,14 @@ def load_arrays(path, about_alone=False):
     return arrays, about
 
 
+def in_16_bits(array):
+    """An array as float16. Raises UserError where its numbers are too large for that."""
+    if (largest := np.abs(array).max(initial=0)) > (most := np.finfo(np.float16).max):
+        raise UserError(f"a weight is {largest:.4g}, expected at most {most:,.0f}, as 16 bits "
+                        "hold it; train with a lower --optim.rate and --optim.table_rate")
+    return array.astype(np.float16)
+
+
 def checksum_of_arrays(arrays, text=""):
     """The CRC-32 of a text and of the names, types, shapes and bytes of arrays."""
     crc = zlib.crc32(text.encode())

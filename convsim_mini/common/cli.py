@@ -5,6 +5,7 @@ import difflib
 import errno
 import os
 import re
+import shlex
 import signal
 import sys
 import threading
@@ -62,10 +63,13 @@ def did_you_mean(word, choices, synonyms=None):
     return f"; did you mean {named[near[0]]}?" if near else ""
 
 
-def python_m(arguments):
-    """The command "python -m ARGUMENTS" with the Python that runs, as one types it here."""
+def python_m(command, *words):
+    """The line "python -m COMMAND WORDS" with the Python that runs, to be pasted in a shell here.
+
+    words: names of files and sentences, which are quoted where they need it
+    """
     python = sys.executable.removeprefix(os.getcwd() + os.sep)
-    return f'"{python}" -m {arguments}' if " " in python else f"{python} -m {arguments}"
+    return " ".join([shlex.quote(python), "-m", command, *map(shlex.quote, map(str, words))])
 
 
 def positive_int(text):
@@ -138,7 +142,13 @@ def handling(handlers):
 
 
 def replace_streams():
-    """Make sys.stdout and sys.stderr _Shown, unless they were replaced before, as by pytest."""
+    """Make sys.stdout and sys.stderr _Shown, unless they were replaced before, as by pytest.
+
+    What is closed, as a daemon's are, becomes the null device.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, errors="replace"))
     if sys.stdout is sys.__stdout__:
         sys.stdout = _Shown(sys.stdout)
     if sys.stderr is sys.__stderr__:

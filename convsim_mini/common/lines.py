@@ -80,10 +80,13 @@ def _lines(text):
 
     A file without a line feed has lines that end in a carriage return, as on old Macs.
     """
-    line = text.readline(MOST + 1)
-    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        yield from io.BytesIO((line + text.read()).decode("utf-16").encode("utf-8-sig"))
+    if text.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        text, mark = io.TextIOWrapper(text, "utf-16", newline="\n"), codecs.BOM_UTF8
+        while line := text.readline(MOST + 1):
+            yield mark + line.encode()
+            mark = b""
         return
+    line = text.readline(MOST + 1)
     if b"\n" not in line and len(line) <= MOST:
         yield from io.BytesIO(line.replace(b"\r", b"\n"))
         return

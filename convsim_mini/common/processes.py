@@ -1,4 +1,4 @@
-"""Processes that work for a command on this machine. They end when the command ends."""
+"""Processes that work for a command or `fit` on this machine. They end when that ends."""
 
 import multiprocessing
 import os
@@ -6,38 +6,54 @@ import signal
 import sys
 import threading
 from collections import deque
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import ModuleType
 
 from .cli import UserError
 
 MOST = 61    # processes; Windows cannot wait for more
+_MAIN = threading.Lock()    # of whoever has taken __main__ away
 
 
 @contextmanager
 def local_processes(workers, advice, method=None):
     """A ProcessPoolExecutor of this number of processes. An error ends them at once.
 
-    method: how they start; advice: of the UserError where one is killed, as for want of memory
+    method: how they start; advice: of the UserError where one is killed, as for want of memory. A
+    process of a pool may have none of its own: there a thread does the work.
     """
+    if multiprocessing.current_process().daemon:
+        with ThreadPoolExecutor(1) as executor:
+            yield executor
+        return
     context = multiprocessing.get_context(method)
     executor = ProcessPoolExecutor(min(workers, MOST), context, _end_with_parent)
-    main = sys.modules["__main__"]    # which a process that is not a fork would run, as a lesson
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield executor
-    except BaseException as error:
-        for process in multiprocessing.active_children():     # what they do may take an hour
-            process.terminate()
-        if isinstance(error, BrokenProcessPool):
-            raise UserError("a process of this command was killed, perhaps for want of memory; "
-                            f"{advice}") from None
-        raise
-    finally:
-        executor.shutdown(cancel_futures=True)
-        sys.modules["__main__"] = main
+    with nullcontext() if context.get_start_method() == "fork" else without_main():
+        try:
+            yield executor
+        except BaseException as error:
+            for process in (executor._processes or {}).values():    # else it may take an hour
+                process.terminate()
+            if isinstance(error, BrokenProcessPool):
+                raise UserError("a process of this command was killed, perhaps for want of "
+                                f"memory; {advice}") from None
+            raise
+        finally:
+            executor.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def without_main():
+    """Take __main__ away meanwhile: a process that is no fork would run it, as a whole lesson."""
+    with _MAIN:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
 
 
 def map_in_order(executor, function, items, ahead):

@@ -75,6 +75,9 @@ class Chunks(dict):
     def __init__(self, function):
         self.function = function
 
+    def __reduce__(self):
+        return Chunks, (self.function,)                       # what is pickled holds no texts
+
     def __missing__(self, chunk):
         result = self.function(chunk)
         if len(chunk) <= LONGEST_CHUNK:

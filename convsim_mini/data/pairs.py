@@ -8,6 +8,7 @@ reads other tables, and logs of conversations. All may be .gz or .zst.
 import json
 import string
 import sys
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -16,8 +17,7 @@ import regex
 
 from ..common.cli import UserError
 from ..common.files import write_text
-from ..common.lines import chunked
-from .tables_and_logs import EXPECTED, FIELDS, Reading, read_records
+from .tables_and_logs import EXPECTED, FIELDS, Reading, held, read_records
 from .texts import text_of
 
 CHUNK = 5_000     # records of a Part
@@ -96,7 +96,7 @@ def read_rows(source, progress=None, reading=Reading()):
     fields, records = read_records(source, progress, reading)
     name = source if isinstance(source, (str, Path)) else "the table"
     number, bad, first = 0, 0, ""
-    for some in chunked(records, CHUNK):
+    for some in held(records, CHUNK):
         part = Part(fields, [], [], len(some))
         for place, row in some:
             try:
@@ -132,7 +132,7 @@ def pair_of(row, fields=FIELDS):
 
 def files_or_table(pairs):
     """What a program gives as pairs: a list of files and None, or [] and a table."""
-    if hasattr(pairs, "columns"):
+    if hasattr(pairs, "columns") or isinstance(pairs, Mapping):
         return [], pairs
     found = [pairs] if isinstance(pairs, (str, Path)) else [*pairs]
     if all(isinstance(one, (str, Path)) for one in found) and found:
@@ -142,7 +142,7 @@ def files_or_table(pairs):
 
 def write_pairs(table, path, columns):
     """Write the pairs of a table, as of `rows_of_table`, into a .jsonl with these columns."""
-    if not len(table):
+    if hasattr(table, "__len__") and not len(table):
         raise UserError("pairs is empty; give about 3,500, or 500 with init=RUN")
     names = (*(columns or FIELDS), "input_author", "response_author")
     parts = read_rows(table, reading=Reading(tuple(columns)))

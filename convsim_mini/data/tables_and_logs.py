@@ -7,7 +7,6 @@ one that it replies to, or a list of messages.
 """
 
 import csv
-import re
 import sys
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from tqdm import tqdm
 
 from ..common.cli import UserError, did_you_mean, python_m, user_errors
 from ..common.lines import MOST, SUFFIXES, parse_object, read_lines, read_object, text_lines
-from .texts import text_of
+from .texts import id_of, text_of
 
 FIELDS = ("input", "response")
 # the names of columns; of several the first counts
@@ -38,6 +37,7 @@ NAME_TWO = "name two of them: --columns INPUT RESPONSE"
 OF_LOGS = "the columns of a log must be called thread, text and, if known, speaker; or id, reply_to"
 ROWS, CHATS = "a pair in each row", "a conversation in each row"
 REPLIES, THREADS = "messages and replies to them", "the messages of each thread in turn"
+MOST_COLUMNS = 10_000    # of a table
 LOOKED_AT = 100    # rows that may name a column (a first message has no reply_to); lines of a cell
 
 
@@ -70,7 +70,7 @@ def read_records(source, progress=None, reading=Reading()):
     name = source if in_file else "the table"
     records = (open_file(source, progress, reading) if in_file
                else enumerate(rows_of_table(source), start=1))
-    begin = [*islice(records, LOOKED_AT)]
+    begin = next(held(records, LOOKED_AT), [])
     records = chain(begin, records)
     if not begin:
         raise UserError(f"{name}: holds no row below its header; expected a table with pairs")
@@ -83,6 +83,21 @@ def read_records(source, progress=None, reading=Reading()):
     messages = _messages(name, records, found)
     pairs = _replies(name, messages) if layout == REPLIES else _adjacent_turns(messages)
     return FIELDS, enumerate(pairs, start=1)
+
+
+def held(records, number):
+    """Yield lists of `number` records, shorter where these hold more than MOST characters."""
+    some, letters = [], 0
+    for record in records:
+        some.append(record)
+        if isinstance(row := record[1], Mapping):
+            letters += sum(len(cell if isinstance(cell, str) else str(cell))
+                           for cell in row.values())
+        if len(some) == number or letters > MOST:
+            yield some
+            some, letters = [], 0
+    if some:
+        yield some
 
 
 def open_file(path, progress, reading):
@@ -143,7 +158,7 @@ def layout_of(rows):
 def read_csv(path, progress=None, reading=Reading()):
     """The records of a .csv, whose first line names its columns."""
     lines = text_lines(path, progress, encoding=reading.encoding)
-    return _records(_cells_of_csv(path, lines))
+    return _records(path, _cells_of_csv(path, lines))
 
 
 def read_tsv(path, progress=None, reading=Reading()):
@@ -157,11 +172,11 @@ def read_tsv(path, progress=None, reading=Reading()):
     lines = chain(begin, lines)
     header, *rows = (line.split("\t") for line in begin)
     if reading.columns or {*header} & {*reading.known} or _is_header(header, rows):
-        return _records(_cells_of_tsv(lines))
+        return _records(path, _cells_of_tsv(lines))
     if all(cell.isidentifier() for cell in header):
         tqdm.write(f"{path}: line 1, {header}, is taken for a pair; if it names the columns: "
                    "--columns INPUT RESPONSE", file=sys.stderr)
-    return _records(chain([FIELDS], (line.split("\t") if line else [] for line in lines)))
+    return _records(path, chain([FIELDS], (line.split("\t") if line else [] for line in lines)))
 
 
 def _is_header(header, rows):
@@ -175,10 +190,10 @@ def _is_header(header, rows):
     return bool(layout_of([dict.fromkeys(header)])[0]) or words and ids
 
 
-def _records(table):
+def _records(path, table):
     """The records of a table's rows of cells. The first row is its header, or FIELDS."""
     header = next(table)
-    names, plain = distinct(header), header is FIELDS
+    names, plain = distinct(_not_too_many(path, header)), header is FIELDS
     for number, cells in enumerate(table, start=1 if plain else 2):
         if any(cells[len(names):]) or plain and len(cells) == 1:
             advice = ("input TAB response" if plain else "as in the header: does it lack a name, "
@@ -186,6 +201,14 @@ def _records(table):
             yield number, ValueError(f"{len(cells)} columns, expected {len(names)} ({advice})")
         elif cells:                                           # or it is a blank line
             yield number, dict(zip_longest(names, cells[:len(names)]))
+
+
+def _not_too_many(path, names):
+    """The names of a table's columns. Raises UserError."""
+    if len(names) > MOST_COLUMNS:
+        raise UserError(f"{path}: has {len(names):,} columns, expected at most {MOST_COLUMNS:,}; "
+                        "write a table of those that hold the texts")
+    return names
 
 
 def distinct(names):
@@ -265,7 +288,9 @@ def _read_parquet(path, progress, reading):
                         f"{python_m('pip install pyarrow')}") from None
     damage = (OSError, ValueError, ArrowException)
     with user_errors(f"{path}: cannot be read as Parquet", "write it again", damage):
-        batches = ParquetFile(path).iter_batches(1_000)
+        file = ParquetFile(path)
+        _not_too_many(path, file.schema_arrow.names)
+        batches = file.iter_batches(1_000)
         yield from enumerate(chain.from_iterable(map(rows_of_table, batches)), start=1)
 
 
@@ -304,6 +329,9 @@ def rows_of_table(table):
     table: of pandas, polars or arrow, or an iterable of dicts, named tuples, or pairs (input,
     response): a Dataset of Hugging Face, rows of NumPy. Raises UserError for other rows.
     """
+    if isinstance(table, Mapping) or hasattr(table, "collect"):
+        raise UserError(f"a {type(table).__name__} has no rows; expected a table that has, as "
+                        "pandas.DataFrame(it) or it.collect()")
     if hasattr(table, "itertuples"):                          # pandas
         empty = table.isna()
         table = table.astype(object).where(~empty, None)
@@ -357,9 +385,7 @@ def _message(row, columns):
     """A row of a log by the names of IN_LOGS; what it does not hold is ""."""
     message = NOTHING | {what: text_of(row.get(name)) for what, name in columns.items()}
     for what in ("thread", "id", "reply_to"):
-        # next to empty cells pandas writes the number 1 as 1.0; Reddit has t1_…
-        text = message[what].removeprefix("t1_")
-        message[what] = text[:-2] if re.fullmatch(r"\d+\.0", text) else text
+        message[what] = id_of(message[what].removeprefix("t1_"))              # as Reddit has it
     return message
 
 

@@ -1,5 +1,6 @@
 """What a text is: the one rule for pairs, messages, rows to search and sentences to encode."""
 
+import re
 from decimal import Decimal
 from numbers import Real
 
@@ -21,8 +22,15 @@ def text_of(value):
         return ""
     if isinstance(value, (Real, Decimal)) and not isinstance(value, bool):
         return str(int(value) if value % 1 == 0 else value)
-    what = f"{type(value).__name__} {str(value):.60}"
+    shown = str(value) if len(str(value)) <= 60 else f"{str(value)[:60]} …"
+    what = f"{type(value).__name__} {shown}"
     raise ValueError(f"{what} is not a text; expected a str or a number")
+
+
+def id_of(value):
+    """The text in a cell that names something; next to empty cells pandas writes 1 as 1.0."""
+    text = text_of(value)
+    return text[:-2] if re.fullmatch(r"\d+\.0", text) else text
 
 
 def texts_of(values):

@@ -5,12 +5,10 @@ from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 
-import msgspec
-
 from ..common.cli import Parser, UserError, errors_in_one_line
 from ..training.run import load_run
 from . import EVALUATIONS
-from .results import measured, show
+from .results import json_lines, measured, show
 
 OPTIONS = {
     "--data": {"type": Path, "help": "folder with stsbenchmark/, snli_1.0/, cqa/ and senteval/, as "
@@ -21,8 +19,8 @@ OPTIONS = {
     "--on": {"nargs": "+", "choices": EVALUATIONS, "default": [*EVALUATIONS],
              "help": "which tasks (default: all; senteval takes minutes a run)"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
-    "--json": {"action": "store_true", "help": "print the figures as JSON: task → data set → row → "
-               "metric → [value, low, high]; the rest goes to standard error"}}
+    "--json": {"action": "store_true", "help": "print the rows as JSON, an object a line: metric → "
+               "[value, low, high]; the rest goes to standard error"}}
 
 
 def parser_of(command, doc, *options, **of_run):
@@ -47,7 +45,7 @@ def main(task, *options, argv=None, **of_run):
     doc = import_module(f".{task}", __package__).__doc__
     parser = parser_of(f"evaluation.{task}".removesuffix(".__main__"), doc, *options, "--device",
                        "--json", **of_run)
-    given, found = vars(parser.parse_intermixed_args(argv)), {}
+    given, found = vars(parser.parse_intermixed_args(argv)), []
     with redirect_stdout(sys.stderr if given["json"] else sys.stdout):
         run = load_run(given["run"], given["device"]) if given["run"] else None
         for one in measured(run, given.get("data"), given.get("on", [task]), given.get("vectors")):
@@ -56,6 +54,6 @@ def main(task, *options, argv=None, **of_run):
             if one.absent or not given["json"]:
                 print(show(one) + "\n")
             else:
-                found.setdefault(one.task, {})[one.name] = one.figures() | one.published()
+                found += one.rows()
     if given["json"]:
-        print(msgspec.json.encode(found).decode())            # null for nan
+        print(json_lines(found))

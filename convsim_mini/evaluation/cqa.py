@@ -97,7 +97,7 @@ def _joined(subject, body):
 def scores(run, questions, encode):
     """Cosines of embeddings: row name → (n,), for the candidates of all questions."""
     return {"trained": cosines(
-        questions, lambda texts: l2_normalize_forward(np.asarray(encode(texts)))[0])}
+        questions, lambda texts: l2_normalize_forward(np.asarray(encode(texts), np.float64))[0])}
 
 
 def baselines(run, questions, vectors=None):
@@ -158,7 +158,7 @@ def tfidf_vectors(questions):
 
 
 def top_ten(questions, scores):
-    """Which of each question's 10 best candidates are relevant: scores (n,) → bool (q, 10)."""
+    """`top_of_ranking` of each question's candidates: scores (n,) → int (q, 11)."""
     relevant = [[candidate.relevant for candidate in question.candidates] for question in questions]
     ends = np.cumsum([len(of_question) for of_question in relevant])
     return np.stack([*map(top_of_ranking, relevant, np.split(scores, ends[:-1]))])

@@ -79,9 +79,14 @@ def difference(statistic, one, other, *shared):
 
 
 def top_of_ranking(relevant, scores):
-    """Which of the 10 best are relevant: (n,), (n,) → bool (10,); ties stay in the order given."""
-    order = np.argsort(-np.asarray(scores, np.float64), kind="stable")[:DEPTH]
-    return np.pad(np.asarray(relevant, bool)[order], (0, DEPTH - len(order)))
+    """Which of the 10 best are relevant, and how many others: (n,), (n,) → int (11,).
+
+    Ties stay in the order given.
+    """
+    order = np.argsort(-np.asarray(scores, np.float64), kind="stable")
+    ranked = np.asarray(relevant, bool)[order]
+    top = np.pad(ranked[:DEPTH], (0, max(0, DEPTH - len(ranked))))
+    return np.append(top, ranked[DEPTH:].sum())
 
 
 def ranking_scores(relevant):
@@ -91,11 +96,12 @@ def ranking_scores(relevant):
     reciprocal rank, is the mean of 1/rank of the first relevant candidate, 0 where there is none.
     AvgRec is a mean recall over k = 1 … 10. Its recall is the number of relevant candidates up to
     rank k in all questions, divided by the number in a perfect order, Σ min(k, relevant ones of a
-    question). relevant: (q, 10) bool, best first → (3, 3): value, low, high
+    question). relevant: (q, 11), of each question `top_of_ranking` → (3, 3): value, low, high
     """
     k = np.arange(1, DEPTH + 1)
+    possible = np.minimum(k, relevant.sum(axis=1, keepdims=True))         # (q, 10)
+    relevant = relevant[:, :DEPTH]
     hits = np.cumsum(relevant, axis=1)                                    # (q, 10)
-    possible = np.minimum(k, hits[:, -1:])                                # (q, 10)
     precision = average_precision(relevant)                               # (q,)
     reciprocal_rank = (relevant / k).max(axis=1)                          # (q,)
 
@@ -111,6 +117,7 @@ def ranking_scores(relevant):
 
 
 def average_precision(relevant):
-    """Mean precision at the relevant ones' ranks, else 0: bool (q, 10), best first → (q,)."""
+    """Mean precision at the relevant ones' ranks, else 0: of `top_of_ranking` (q, 11) → (q,)."""
+    relevant = relevant[:, :DEPTH]
     at_each = relevant * np.cumsum(relevant, axis=1) / np.arange(1, DEPTH + 1)      # (q, 10)
     return at_each.sum(axis=1) / np.maximum(np.sum(relevant, axis=1), 1)

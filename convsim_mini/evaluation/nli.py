@@ -17,7 +17,7 @@ from .metrics import difference, per_cent
 def find(data, run):
     """dev and test in DIR or where the run trained: split → path. Raises UserError."""
     if not run.config.classifies:
-        command = python_m(f"convsim_mini.train --task multitask --init {run.folder} --nli DIR")
+        command = python_m("convsim_mini.train --task multitask --nli DIR --init", run.folder)
         raise UserError(f"{run.folder}: was trained without NLI; train on from it with: {command}")
     return find_snli(data or run.config.nli, ("dev", "test"))
 

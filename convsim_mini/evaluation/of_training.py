@@ -1,5 +1,7 @@
 """What a training measures: dev on its way; at its end the run before it and after it."""
 
+from textwrap import shorten
+
 import numpy as np
 
 from ..common.cli import python_m
@@ -76,15 +78,19 @@ def summary(folder, corpus, before=None):
     run = load_run(folder)
     encode = encode_of(run)
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-    command = "  " + python_m("convsim_mini")
-    no_better = "" if run.step else " Training did not improve it: too few pairs or steps."
-    if no_better and not run.config.init:
-        no_better += " Start from another run: --init RUN."
+    told = "" if run.step else " Training did not improve it: too few pairs or steps."
+    if told and not run.config.init:
+        told += " Start from another run: --init RUN."
+    if run.step == run.config.steps:
+        told = f" That is the last one, so more may help: --steps {2 * run.step}."
+    sentences = [*{shorten(text, 50, placeholder=""): 0
+                   for pair in corpus.report["examples"] for text in pair}][:2]
     return "\n\n".join([
         *(show(one._replace(scores=one.module.scores(run, one.data, encode))) for one in before),
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
-        f"{run.config.steps:,}, the best on dev.{no_better}\nLook at {folder}/curves.png. "
-        "Try next:\n"
-        f'{command}.encode {folder} "How old are you?" "What is your age?"\n'
-        f"{command}.evaluation {folder}\n"
-        f"{command}.train --config {folder}/config.json --run {folder}-again"])
+        f"{run.config.steps:,}, the best on dev.{told}\nLook at {folder}/curves.png. Try next:\n  "
+        + "\n  ".join([
+            python_m("convsim_mini.encode", folder, *sentences),
+            python_m("convsim_mini.evaluation", folder),
+            python_m("convsim_mini.train --config", folder / "config.json", "--run",
+                     f"{folder}-again")])])

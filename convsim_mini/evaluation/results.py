@@ -17,6 +17,7 @@ from ..common.cli import UserError
 from ..common.tables import table
 from ..inference.sentence_encoder import encoder_of, tell_cut
 from ..training.run import Run
+from . import EVALUATIONS
 from .baselines import words_of
 from .word_vectors import read_vectors
 
@@ -49,6 +50,16 @@ class Measured(NamedTuple):
         return {row: {metric: (value, nan, nan) for metric, value in figures.items()}
                 for pattern, rows in PUBLISHED.get(self.task, {}).items()
                 if fnmatch(self.name, pattern) for row, figures in rows.items()}
+
+    def rows(self):
+        """Yield a dict for each row of the table, also for published ones: metric → figure."""
+        for row, figures in (self.figures() | self.published()).items():
+            yield {"task": self.task, "data": self.name, "row": row, **figures}
+
+
+def json_lines(rows):
+    """Dicts as text, an object a line, with null for nan."""
+    return "\n".join(msgspec.json.encode(row).decode() for row in rows)
 
 
 def measured(encode, folder, tasks, vectors=None, choosing=False):
@@ -143,11 +154,13 @@ def lead(one, figures):
     values = {name: figures[name][metric][0] for name in one.baselines}
     best = max(values, key=lambda name: -inf if isnan(values[name]) else values[name])
     gap = one.module.lead(one.data, one.scores[row], one.baselines[best])
-    if isnan(gap[0]):
+    if isnan(gap[0]) or not values[best]:                     # ahead of nothing is not ahead
         return ""
+    task, _, _ = EVALUATIONS[one.task].partition(" (")
     says = ("is ahead of" if gap[1] > 0 else "is behind" if gap[2] < 0
             else "cannot be told apart from")
-    return f"{row} {says} the best baseline, {best}: {metric} {cell(gap, '+.1f')}, paired."
+    return (f"For {task}, {row} {says} the best baseline, {best}: {metric} {cell(gap, '+.1f')}, "
+            "paired.")
 
 
 def grid(rows, table=table, form=".1f"):

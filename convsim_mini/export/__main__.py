@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..common.arrays_file import in_16_bits
 from ..common.cli import errors_in_one_line
 from ..common.files import new_folder, write_text
 from ..core.model import ENCODERS
@@ -37,7 +38,7 @@ def open_exported(folder):
 def write_model(folder, encoder):
     """Write all files but the card. The response network and NLI's classifier are left out."""
     config = encoder.model.config
-    arrays = {name: array.astype(np.float16) for name, array in encoder.model.params.items()
+    arrays = {name: in_16_bits(array) for name, array in encoder.model.params.items()
               if name.startswith("encoder.")}
     np.savez(folder / "model.npz", **arrays)
     code = Path(sys.modules[ENCODERS[config.encoder].forward.__module__].__file__)

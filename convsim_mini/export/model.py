@@ -18,10 +18,15 @@ def load(folder=Path(__file__).parent):
     """The encoder in its folder, a BiEncoder of convsim_mini/core/ there."""
     settings = json.loads(Path(folder, "settings.json").read_text(encoding="utf-8"))
     text, model, bi_encoder, _ = own_code(folder, settings["module"])
+
+    class Encoder(bi_encoder.BiEncoder):
+        def __reduce__(self):                                 # a copy is opened from the folder
+            return load, (Path(folder).absolute(),)
+
     vocabulary = text.Vocabulary(**settings["vocabulary"])
     params, config = np.load(Path(folder, "model.npz")), SimpleNamespace(**settings["model"])
     params = {name: array.astype(np.float32) for name, array in params.items()}    # of 16 bits
-    return bi_encoder.BiEncoder(model.Model(params, config, vocabulary.size), vocabulary)
+    return Encoder(model.Model(params, config, vocabulary.size), vocabulary)
 
 
 def own_code(folder, module):

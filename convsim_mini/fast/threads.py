@@ -41,6 +41,10 @@ def _threads():
     return pool
 
 
+if hasattr(os, "register_at_fork"):                           # a fork has the pool, not its threads
+    os.register_at_fork(after_in_child=_threads.cache_clear)
+
+
 def on_all_cores(function, parts):
     """[function(part) for part in parts], each part in a thread of its own where there are threads.
 

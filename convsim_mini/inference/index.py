@@ -23,7 +23,7 @@ import numpy as np
 from ..common.cli import UserError, python_m, user_errors
 from ..common.files import OURS, UNREADABLE, checksum, locked, new_folder, write_rows, write_text
 from ..common.lines import read_object
-from ..data.texts import text_of
+from ..data.texts import id_of, text_of
 from ..fast.threads import product
 from .tfidf import Tfidf, read_tfidf, tfidf_of, write_tfidf
 
@@ -68,6 +68,10 @@ class Index:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __reduce__(self):
+        vectors = np.asarray(self.vectors)                    # not the file that is mapped
+        return Index, (self.encoder, self.columns, self.side, vectors, self.rows)
 
     def __repr__(self) -> str:
         return f'Index({len(self):,} rows, column "{self.column}")'
@@ -174,6 +178,8 @@ def _open(folder, encoder):
                       Path(folder, ROWS).read_bytes().splitlines())
         index.first = np.load(Path(folder, FIRST))
         index.tfidf = read_tfidf(Path(folder, TFIDF))
+        if {len(index.vectors), len(index.first), index.tfidf.columns.shape[0]} != {len(index)}:
+            raise ValueError("its files have different numbers of rows")
         return index
 
 
@@ -183,7 +189,7 @@ def build_index(encoder, rows, folder):
     Raises UserError where the folder is there already or cannot be written.
     """
     with new_folder(folder, "choose another folder") as new:
-        return _write(new, index_of(encoder, rows))
+        return write_index(new, index_of(encoder, rows))
 
 
 def add_to_index(encoder, rows, folder, key=None):
@@ -210,7 +216,7 @@ def add_to_index(encoder, rows, folder, key=None):
         if replaced:
             index = replace(index, vectors=index.vectors[kept], rows=[index.rows[k] for k in kept])
         with new_folder(target, "delete it") as work:
-            report = _write(work, index, added)
+            report = write_index(work, index, added)
             for name in ("", *FILES, META):
                 shutil.copymode(folder / name, work / name)
         index.vectors = None                                  # Windows moves no mapped file
@@ -225,18 +231,21 @@ def add_to_index(encoder, rows, folder, key=None):
 
 
 def without_copies(index, rows, key):
-    """The places of an Index's rows that stay, and those of some new rows that it lacks."""
+    """The places of an Index's rows that stay, and those of some new rows that it lacks.
+
+    A row with nothing under the key replaces none.
+    """
     known, new = {*index.rows}, {}
     for row in rows:
+        if key and key not in row:
+            raise UserError(f'--key {key}: is not a column; the rows have {", ".join(row)}')
         if (text := as_json(row)) not in known:
-            new[row.get(key) if key else text] = row          # of equal keys the last counts
-    if key and None in new:
-        raise UserError(f'--key {key}: a row has nothing there; it has {", ".join(new[None])}')
-    kept = [k for k in range(len(index)) if not key or index.row(k).get(key) not in new]
+            new[key and id_of(row[key]) or text] = row        # of equal keys the last counts
+    kept = [k for k in range(len(index)) if not key or id_of(index.row(k).get(key)) not in new]
     return kept, [*new.values()]
 
 
-def _write(folder, *parts):
+def write_index(folder, *parts):
     """Write the files of one index into a folder, with the rows of all parts; → a report."""
     encoder, columns, side = parts[0].encoder, parts[0].columns, parts[0].side
     with open(folder / ROWS, "wb") as file:

@@ -9,14 +9,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ..common.cli import UserError, progress
+from ..common.files import OURS, new_folder
 from ..common.lines import chunked
 from ..data.pairs import left_out, read_rows
 from ..data.tables_and_logs import FIELDS, Reading, default_corpus
 from ..core.text import tokenize
-from .index import build_index, index_of, open_index
+from .index import index_of, open_index, write_index
 from ..data.texts import text_of
 from .rows import CHUNK, Rows, rows_of_file
 
+KEPT = f"{OURS}.replies"
 MOST = 200_000      # replies of a run; of more pairs a share is drawn
 LOOKED_AT = 100     # replies that are looked at for each one asked for
 ECHO = 0.6          # of all words of both, in an echo (ours: less would also hit true replies)
@@ -62,20 +64,23 @@ def replies_of_file(encoder, path, reading=Reading()):
 
 
 def replies_of_run(encoder, run):
-    """The Index of a Run's own replies. They are embedded once, and kept in its folder's replies/.
+    """The Index of a Run's own replies, embedded once and kept in its folder, if that can be.
 
     Raises UserError where the pairs' files cannot be read.
     """
-    folder = Path(run.folder, "replies")
+    folder = Path(run.folder, KEPT)
     with suppress(UserError):                                 # none yet, or of another step
         return open_index(folder, encoder)
     rng = np.random.Generator(np.random.Philox(run.config.seed))
     pairs = progress(pairs_of_run(run.config), "reading replies", unit=" pairs")
     drawn = heapq.nsmallest(MOST, pairs, key=lambda _: rng.random())    # all have one chance
     rows = (dict(zip(FIELDS, pair)) for pair in drawn)
-    shutil.rmtree(folder, ignore_errors=True)
-    build_index(encoder, Rows(FIELDS, 1, chunked(rows, CHUNK)), folder)
-    return open_index(folder, encoder)
+    index = index_of(encoder, Rows(FIELDS, 1, chunked(rows, CHUNK)))
+    with suppress(UserError, OSError):                        # no right to, no room, another's turn
+        shutil.rmtree(folder, ignore_errors=True)
+        with new_folder(folder, "") as new:
+            write_index(new, index)
+    return index
 
 
 def pairs_of_run(config):

@@ -79,6 +79,9 @@ class SentenceEncoder(BiEncoder):
             raise TypeError("an encoder is trained already; on pairs: convsim_mini.fit(pairs)")
         return self
 
+    def __sklearn_clone__(self) -> Self:
+        return self                                           # nothing in it is ever changed
+
     def transform(self, sentences: str | Iterable[str]) -> np.ndarray:
         """`encode`, by the name that a pipeline of scikit-learn calls."""
         return self.encode(sentences)
@@ -114,7 +117,7 @@ class SentenceEncoder(BiEncoder):
             raise ValueError("another run made the index; search it with that run's encoder")
         if isinstance(sentences, str):
             return index.search([sentences], k, words)[0]
-        return index.search([*sentences], k, words)
+        return index.search([*texts_of(sentences)], k, words)
 
     @staticmethod
     def similarity(a: ArrayLike, b: ArrayLike) -> np.ndarray:
@@ -154,7 +157,7 @@ def encoder_of(run, tuned=False):
     """The SentenceEncoder of a Run that is loaded already; the rest as `load`."""
     if tuned and run.tuned is None:
         raise UserError(f"{run.path}: holds no tuned matrix; make it: " +
-                        python_m(f"convsim_mini.tune {run.path} --data DIR"))
+                        python_m("convsim_mini.tune --data DIR", run.path))
     model = with_matrix(run.model, run.tuned) if tuned else run.model
     crc = zlib.crc32(np.ascontiguousarray(run.tuned)) if tuned else None
     identity = {"weights": run.weights, "matrix": crc}

@@ -4,6 +4,7 @@
 """
 
 import dataclasses
+import sys
 from collections import defaultdict
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from ..common.cli import UserError, errors_in_one_line, progress
 from ..common.tables import table
 from ..evaluation.command import parser_of
-from ..evaluation.results import cell, measured, show, to_choose_by
+from ..evaluation.results import cell, json_lines, measured, show, to_choose_by
 from ..training.run import PLACES, load_run
 from ..training.settings import flat
 
@@ -21,11 +22,12 @@ that of the cosine, × 100 as MAP. Brackets hold 95% intervals, and those of dif
 Below the runs stands the mean ± standard deviation of those that differ only in the seed."""
 
 
-def side_by_side(results, table):
-    """Texts: figures, differences from the first run, settings that differ.
+def side_by_side(results):
+    """Three tables, (header, rows): figures, differences from the first run, settings that differ.
 
-    results: (Run, (task, data set) → Measured) of each run; table: a function from a header and
-    rows to a text. A data set that a run lacks has no column.
+    A figure is (value, low, high), a mean over seeds (mean, standard deviation).
+    results: (Run, (task, data set) → Measured) of each run. A data set that a run lacks has no
+    column.
     """
     runs, of_runs = zip(*results)
     names, figures, gaps = [run.name for run in runs], {}, {}
@@ -37,16 +39,25 @@ def side_by_side(results, table):
             metric, *_ = tables[0]
             figures[f"{metric}, {task} {name}"] = [of_run[metric] for of_run in tables]
             gaps[f"{metric}, {task} {name}"] = [over(ones[0], one) for one in ones[1:]]
-    rows = [[name, *map(cell, of_run)] for name, *of_run in zip(names, *figures.values())]
+    rows = [*zip(names, *figures.values())]
     for group in alike(runs):
         if len(group) > 1:
             values = [[of_runs[k][0] for k in group] for of_runs in figures.values()]
             rows.append(["mean of " + ", ".join(names[k] for k in group),
-                         *(f"{np.mean(x):.1f} ± {np.std(x, ddof=1):.1f}" for x in values)])
-    gaps = [[f"{name} − {names[0]}", *(cell(gap, "+.1f") for gap in of_run)]
-            for name, *of_run in zip(names[1:], *gaps.values())]
-    return [NOTE, table(["run", *figures], rows), table(["difference", *figures], gaps),
-            "Settings that differ:", table(["setting", *names], differing(runs))]
+                         *((float(np.mean(x)), float(np.std(x, ddof=1))) for x in values)])
+    gaps = zip([f"{name} − {names[0]}" for name in names[1:]], *gaps.values())
+    return (["run", *figures], rows), (["difference", *figures], [*gaps]), (
+        ["setting", *names], differing(runs))
+
+
+def texts_of(tables, table):
+    """The texts of what `side_by_side` gives; table: a function from a header and rows to one."""
+    (header, rows), (of_gaps, gaps), settings = tables
+    rows = [[name, *(cell(x) if len(x) == 3 else "{:.1f} ± {:.1f}".format(*x) for x in of_run)]
+            for name, *of_run in rows]
+    gaps = [[name, *(cell(gap, "+.1f") for gap in of_run)] for name, *of_run in gaps]
+    return [NOTE, table(header, rows), table(of_gaps, gaps), "Settings that differ:",
+            table(*settings)]
 
 
 def over(first, one):
@@ -79,7 +90,8 @@ def differing(runs):
 @errors_in_one_line()
 def main(argv=None):
     """The command: measure every run, print the tables."""
-    parser = parser_of("report.compare", __doc__, "--data", nargs="+", help="two runs or more")
+    parser = parser_of("report.compare", __doc__, "--data", "--json", nargs="+",
+                       help="two runs or more")
     options = parser.parse_intermixed_args(argv)
     if len(options.run) < 2:
         raise UserError(f"{options.run[0]}: expected two runs or more; name another one")
@@ -87,8 +99,13 @@ def main(argv=None):
     for run in map(load_run, progress(options.run, "measuring", unit=" runs")):
         found = measured(run, options.data, ROWS, choosing=True)
         results.append((run, {(one.task, one.name): one for one in found}))
-    absent = [show(one) for _, found in results for one in found.values() if one.absent]
-    print("\n\n".join([*side_by_side(results, table), *dict.fromkeys(absent)]))
+    tables, absent = side_by_side(results), dict.fromkeys(
+        show(one) for _, found in results for one in found.values() if one.absent)
+    if options.json:
+        print(json_lines(dict(zip(header, row)) for header, rows in tables for row in rows))
+        print(*absent, sep="\n", end="", file=sys.stderr)
+    else:
+        print("\n\n".join([*texts_of(tables, table), *absent]))
 
 
 if __name__ == "__main__":

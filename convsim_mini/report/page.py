@@ -15,7 +15,7 @@ from ..core.model import ENCODERS
 from ..evaluation import EVALUATIONS, sts
 from ..evaluation.results import cell, show
 from ..training.run import LOG, read_log
-from .compare import side_by_side
+from .compare import side_by_side, texts_of
 
 INTRODUCTION = """A table holds what every run reaches on one data set, the baselines, and what
 others published; the paper is Yang et al. 2018. P@N is measured on each run's own corpus. Brackets
@@ -46,7 +46,7 @@ def page(results, tasks, folder):
     parts = ["# The paper's tables and figures, from our own runs", INTRODUCTION,
              "## The runs", runs_table(results)]
     if results[1:]:
-        parts += ["## Side by side", *side_by_side(results, markdown)]
+        parts += ["## Side by side", *texts_of(side_by_side(results), markdown)]
     for task in progress(tasks, "writing", unit=" tasks"):
         parts += [f"## {task}: {EVALUATIONS[task]}", PAPER.get(task, ""), *tables(results, task)]
         if task == "sts":

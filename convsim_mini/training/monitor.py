@@ -27,7 +27,7 @@ class Monitor:
         self.run, self.dev, self.folder, self.config = run, dev, run.folder, run.config
         self.log_every = max(10, self.config.steps // LOGGED)
         self.path = self.folder / LOG
-        self.resume = python_m(f"convsim_mini.train --resume {self.folder}")
+        self.resume = python_m("convsim_mini.train --resume", self.folder)
         log = read_log(self.path) if run.step else []       # else the run starts anew
         log = [record for record in log if record["step"] <= run.step]
         write_text(self.path, "".join(f"{json.dumps(record)}\n" for record in log))
@@ -103,10 +103,7 @@ class Monitor:
     def __enter__(self):
         return self
 
-    def __exit__(self, error, *_):
-        """Take the progress bar away; of a training that was stopped say how to resume it."""
-        if error is KeyboardInterrupt:
-            self.bar.write(f"stopped; resume with:  {self.resume}", file=sys.stderr)
+    def __exit__(self, *_):
         self.bar.close()
 
     def _write(self, records, record):

@@ -28,9 +28,9 @@ def parse(argv):
     given = vars(config_parser("--help-all" in argv).parse_args(argv))
     if given.pop("plain", False):
         os.environ[PLAIN] = "1"                               # before the twins are put in
-    if len(given) > 1 and "resume" in given:
-        raise UserError("--resume: expected a run's folder and no other option; to train with "
-                        "other settings: --config RUN/config.json")
+    if "resume" in given and not given.keys() <= {"resume", "device"}:
+        raise UserError("--resume: expected a run's folder and no other option but --device; to "
+                        "train with other settings: --config RUN/config.json")
     return given
 
 
@@ -112,7 +112,10 @@ def absolute(place):
     """The absolute name of a folder, or of each file in a list: a link's suffix tells its kind."""
     if isinstance(place, list):
         return [os.path.abspath(path) for path in place]
-    return os.path.realpath(os.path.expanduser(place))
+    if (found := os.path.expanduser(place)).startswith("~"):
+        raise UserError(f"{place}: there is no such home folder; give another folder, for prepared "
+                        "corpora with --cache")
+    return os.path.realpath(found)
 
 
 def check_shapes(config, origin):
@@ -143,7 +146,7 @@ def config_parser(all_options=False):
     parser.add_argument("--encoder", choices=ENCODERS,
                         help="Short for the --preset that learns in minutes with this encoder.")
     parser.add_argument("--resume", metavar="RUN",
-                        help="Go on with the stopped run RUN, with its own settings.")
+                        help="Continue the stopped run RUN, with its settings but for --device.")
     parser.add_argument("--plain", action="store_true", help="Run core/ as it stands there, "
                         "without its faster twins: for a debugger, and slower.")
     docs = _docs()

@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import shutil
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +31,7 @@ from .initial import parameter_shapes
 from .settings import config_from_dict
 
 MODEL, TRAINING, LOG = "model.safetensors", "training.safetensors", "log.jsonl"
+PAIRS = f"{OURS}.pairs.jsonl"    # what `fit` was given, if that was in no file
 TUNED, STATE = "tuned", "state."    # arrays that are not weights; the second is a prefix
 # Settings that do not tell runs apart: where files are (pairs and NLI data have checksums), and how
 # it is computed.
@@ -95,7 +97,7 @@ def save_tuned(run, matrix):
     """
     if not finished(run.folder):
         raise UserError(f"{run.folder}: its training is not finished; finish it first: " +
-                        python_m(f"convsim_mini.train --resume {run.folder}"))
+                        python_m("convsim_mini.train --resume", run.folder))
     arrays, about = load_arrays(run.path)
     matrix = matrix.astype(np.float32)
     save_arrays(run.path, arrays | {TUNED: matrix}, about)
@@ -129,8 +131,10 @@ def describe(run):
 
 def _run_of(path, about):
     with user_errors(f"{path}: is damaged or incomplete", OLDER, UNREADABLE):
-        return Run(path, config_from_dict(about["settings"], path),
-                   msgspec.convert(about["vocabulary"], Vocabulary), None,
+        config, own = config_from_dict(about["settings"], path), path.absolute().with_name(PAIRS)
+        if [*map(os.path.basename, config.pairs)] == [PAIRS] and own.exists():
+            config = dataclasses.replace(config, pairs=[str(own)])    # wherever it was moved
+        return Run(path, config, msgspec.convert(about["vocabulary"], Vocabulary), None,
                    *(msgspec.convert(about[name], Run.__annotations__[name])
                      for name in ("step", "measured", "corpus", "nli", "weights")))
 
@@ -144,7 +148,7 @@ def file_of(run):
         return path / MODEL
     if Path(path, TRAINING).is_file():
         raise UserError(f"{path}: holds no {MODEL}: the run stopped before its first "
-                        f"checkpoint; resume it: {python_m(f'convsim_mini.train --resume {path}')}")
+                        f"checkpoint; resume it: {python_m('convsim_mini.train --resume', path)}")
     raise UserError(f"{path}: is not a run: it has no {MODEL}; train one: "
                     f"{python_m('convsim_mini.train')}")
 
@@ -161,7 +165,10 @@ def finished(folder):
 
 @contextmanager
 def new_run_folder(config):
-    """Make a run's folder and hold its lock. Raises UserError where that cannot be."""
+    """Make a run's folder and hold its lock. Raises UserError where that cannot be.
+
+    PAIRS may be in it already.
+    """
     names = (f"runs/{config.preset}-{k}".removesuffix("-1") for k in itertools.count(1))
     folder = Path(config.run or next(name for name in names if not Path(name).exists()))
     folder.mkdir(parents=True, exist_ok=True)
@@ -172,14 +179,40 @@ def new_run_folder(config):
         yield folder
 
 
+@contextmanager
+def folder_with_pairs(folder, write):
+    """Make a run's folder and let write(path) put its pairs there. An error takes them away again,
+
+    unless the run has begun. Raises UserError where the folder exists.
+    """
+    with user_errors(f"{folder}: cannot be made", "choose another folder with run="):
+        folder.mkdir(parents=True)
+    try:
+        write(folder / PAIRS)
+        yield
+    except BaseException:
+        if all(path.name.startswith(OURS) for path in folder.iterdir()):
+            shutil.rmtree(folder)
+        raise
+
+
 def lock_of(folder):
     """The lock of the folder of a run that is there. Raises UserError."""
     newest(folder)                                            # or a mistyped folder would be made
     return _locked(folder)
 
 
+@contextmanager
 def _locked(folder):
-    return locked(folder, f"{folder}: another process trains in it; wait until it ends, or stop it")
+    """Hold a run's lock; of a training that a signal stops say how to resume it."""
+    with locked(folder, f"{folder}: another process trains in it; wait until it ends, or stop it"):
+        try:
+            yield
+        except (KeyboardInterrupt, SystemExit):
+            if not finished(folder):
+                resume = python_m("convsim_mini.train --resume", folder)
+                print(f"stopped; resume with:  {resume}", file=sys.stderr)
+            raise
 
 
 def read_log(path):

@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from html import escape
 from pathlib import Path
 from string import Template
-from tempfile import TemporaryDirectory
 
 from convsim_mini.common.cli import (
     Parser, UserError, errors_in_one_line, progress, python_m, user_errors)
+from convsim_mini.common.files import OURS, workplace
 
 from .contents import HERE, LESSONS, PARTS, STATIONS, all_lessons, section
 
@@ -34,7 +34,8 @@ except ModuleNotFoundError as error:
     jupytext = None
     missing = error.name
 
-STYLE = "book.css"    # a folder that holds it is a book, which a new one may replace
+STYLE = "book.css"
+MADE = f"{OURS}.book"    # lists a book's files: a folder with no others may be replaced
 MORE = {"notation": "Notation", "after": "After the lessons"}    # pages beside the lessons
 
 HOME = ('<a href="index.html">All lessons</a><a href="notation.html">Notation</a>'
@@ -134,6 +135,12 @@ def write_book(folder, lessons, notebooks):
         + (HERE / STYLE).read_text(encoding="utf-8"), encoding="utf-8")
     for script in [HERE / "book.js", *(HERE / "live").glob("*.js")]:
         shutil.copy(script, folder)
+    (folder / MADE).write_text("\n".join(files_in(folder)), encoding="utf-8")
+
+
+def files_in(folder):
+    """The names of all files in a folder and below; of none that there is not: none."""
+    return [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
 
 
 def mark(lesson, text):
@@ -178,13 +185,14 @@ def make_book(lessons, out):
 
     Raises UserError where a lesson fails or `out` holds anything but a book.
     """
-    empty = out.is_dir() and not any(out.iterdir())
-    if out.exists() and not empty and not (out / STYLE).exists():
-        raise UserError(f"{out}: exists and is no book; choose another folder with --out")
     advice = "choose another folder with --out"
     with (user_errors(f"{out}: cannot be written", advice),
-          TemporaryDirectory(dir=out.resolve().parent, prefix=".book-") as beside):
-        new, notebooks, clients = Path(beside, "new"), {}, []
+          workplace(out.resolve().parent) as beside):
+        made = (out / MADE).read_text("utf-8").split("\n") if (out / MADE).exists() else []
+        if out.is_file() or (others := {*files_in(out)} - {MADE, *made}):
+            what = "a file" if out.is_file() else f"a folder that holds {min(others)}"
+            raise UserError(f"{out}: is {what}, and no book; {advice}")
+        new, notebooks, clients = beside / "new", {}, []
         new.mkdir()
         pool = ThreadPoolExecutor(os.cpu_count())
         try:
@@ -199,7 +207,7 @@ def make_book(lessons, out):
             pool.shutdown()
         write_book(new, lessons, notebooks)
         if out.exists():
-            os.replace(out, Path(beside, "old"))
+            os.replace(out, beside / "old")
         os.replace(new, out)
 
 

@@ -23,7 +23,8 @@ def tempting_search(question, lines, top):
 
 def tempting_places(question, lines, top):
     cosines = encoder.encode(lines) @ encoder.encode(question)
-    return np.argsort(-cosines)[:top]                         # where they stand, not what they say
+    return np.argsort(-cosines)[:top]                         # their places, not what they say
 
 
-solution(1, solution_search, tempting_search, tempting_places)
+solution(1, solution_search, tempting_search, tempting_places,
+         lambda question, lines, top: solution_search(question, lines, 4))

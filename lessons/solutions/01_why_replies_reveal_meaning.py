@@ -26,4 +26,9 @@ def tempting_evasive_world(P):
     return np.hstack([mixed, np.zeros((len(P), 1))])
 
 
-solution(1, solution_evasive_world, tempting_evasive_world)
+def tempting_debt(P):
+    """Half of the information and all proportions, but a probability of −1."""
+    return np.hstack([P / 2, np.full((len(P), 1), 1.5), np.full((len(P), 1), -1.0)])
+
+
+solution(1, solution_evasive_world, tempting_evasive_world, tempting_debt)

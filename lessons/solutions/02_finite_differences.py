@@ -11,8 +11,8 @@ import numpy as np
 run_lesson(__file__)
 
 
-def solution_best_step(u, f, f3):
-    return (3 * u * f / f3) ** (1 / 3)                        # d/dε: ε f3/3 − u f/ε² = 0
+def solution_best_step(u, F, f3):
+    return (3 * u * F / f3) ** (1 / 3)                        # d/dε: ε f3/3 − u f/ε² = 0
 
 
 def solution_fooling_backward(dy, cache):
@@ -21,7 +21,8 @@ def solution_fooling_backward(dy, cache):
     return dy - (dy * y).sum(axis=1, keepdims=True) * y
 
 
-# the best one-sided step
-solution(1, solution_best_step, lambda u, f, f3: np.sqrt(2 * u * f / f3))
+# the best one-sided step; the two terms equal, not their slopes; nearly the right step
+solution(1, solution_best_step, lambda u, F, f3: np.sqrt(2 * u * F / f3),
+         lambda u, F, f3: np.cbrt(6 * u * F / f3), lambda u, F, f3: np.cbrt(3.08 * u * F / f3))
 # no projection: seen at once
 solution(2, solution_fooling_backward, lambda dy, cache: dy / cache[1])

@@ -6,6 +6,7 @@ weights.
 """
 
 from prove import run_lesson, solution
+import numpy as np
 
 run_lesson(__file__)
 
@@ -26,9 +27,11 @@ def tempting_bilinear_backward(ds, cache):
     return ds[:, None] * (v @ weight.T), u.T @ v, ds[:, None] * (u @ weight)    # dweight without ds
 
 
-def tempting_two_gradients(ds, cache):
-    return solution_bilinear_backward(ds, cache)[:2]          # dv is missing
-
-
-solution(1, solution_sigmoid_backward, lambda dy, y: dy * (1 - y * y))          # tanh's
-solution(2, solution_bilinear_backward, tempting_bilinear_backward, tempting_two_gradients)
+# tanh's; four rows only; zeros, and a dy of zeros to go with them
+solution(1, solution_sigmoid_backward, lambda dy, y: dy * (1 - y * y),
+         lambda dy, y: np.vstack([dy[:4] * y[:4] * (1 - y[:4]), dy[4:]]),
+         lambda dy, y: np.multiply(dy, 0, out=dy))
+# no ds; no dv; all wiped
+solution(2, solution_bilinear_backward, tempting_bilinear_backward,
+         lambda ds, cache: solution_bilinear_backward(ds, cache)[:2],
+         lambda ds, cache: [x.fill(0) for x in cache] and solution_bilinear_backward(ds, cache))

@@ -3,7 +3,7 @@
 1: dp − mean(dp) gives zero for ones, and its rows sum to zero, but p is nowhere in it. p (dp −
 mean dp) has rows that do not sum to zero.
 2: Every y_k of a row holds −log Σ e^s, whose slope is p; so p meets the sum of dy. Without the
-sum it is right only for a dy that sums to 1. Ones are not blind here: Σ_j log p_j is no constant.
+sum it is right only for a dy that sums to 1. Ones see something here: Σ_j log p_j is not constant.
 """
 
 from prove import run_lesson, solution
@@ -26,5 +26,6 @@ solution(1, solution_well_dressed_backward, lambda dp, p: p * (dp - dp.mean(axis
          lambda dp, p: np.c_[[1, -1, 1, -1]] * p * (dp - (dp * p).sum(axis=1, keepdims=True)),
          lambda dp, p: np.c_[[1, 2, 3, 4]] * p * (dp - (dp * p).sum(axis=1, keepdims=True)),
          lambda dp, p: np.c_[[0, 1, 1, 1]] * p * (dp - (dp * p).sum(axis=1, keepdims=True)))
-# right only for a dy that sums to 1
-solution(2, solution_log_softmax_backward, lambda dy, y: dy - np.exp(y))
+# right only for a dy that sums to 1; zeros, and a dy of zeros to go with them
+solution(2, solution_log_softmax_backward, lambda dy, y: dy - np.exp(y),
+         lambda dy, y: np.multiply(dy, 0, out=dy))

@@ -1,12 +1,12 @@
 """Solutions of lesson 5, The batch softmax loss.
 
-1: Rows and columns of ds sum to 0, so equal v's stop u, and equal u's stop v. With equal v's
-alone the v's still move apart.
-2: A row whose reply stands c times in the batch reaches p = 1/c, and each row counts. The mean
-over texts gives a text that stands four times the weight of one.
+1: Rows and columns of ds sum to 0, so equal v's stop u, and equal u's stop v. If only the v's are
+equal, they still move apart. Whole numbers and short vectors are as good as any.
+2: A row whose reply comes c times in the batch reaches p = 1/c, and each row counts. The mean over
+texts gives a text that comes four times no more weight than a text that comes once.
 """
 
-from prove import run_lesson, solution
+from prove import judges, run_lesson, solution
 import numpy as np
 
 run_lesson(__file__)
@@ -31,5 +31,7 @@ def tempting_loss_floor(keys):
     return np.log(np.unique(keys, return_counts=True)[1]).mean()
 
 
-solution(1, solution_dead_point, tempting_dead_point)
+solution(1, solution_dead_point, tempting_dead_point, lambda: (np.zeros((8, 5)), np.ones((8, 5))),
+         lambda: (np.full((8, 5), np.nan),) * 2)
+judges[1](lambda: (np.full((8, 5), 1), np.full((8, 5), 0.02)), None)           # right as well
 solution(2, solution_loss_floor, tempting_loss_floor)

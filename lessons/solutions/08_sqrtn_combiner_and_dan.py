@@ -27,5 +27,8 @@ def tempting_sees_length(x):
     return unit(np.maximum(x @ weight, 0.1 * x @ weight))     # leaky relu(c z) = c relu(z)
 
 
-solution(1, lambda: [[1, 1], [1]], lambda: [[1, 2], [1]])     # nothing stands twice in one sentence
-solution(2, solution_sees_length, tempting_sees_length)
+solution(1, lambda: [[1, 1], [1]], lambda: [[1, 2], [1]])     # nothing comes twice in one sentence
+# noise; the length of x and nothing else
+solution(2, solution_sees_length, tempting_sees_length,
+         lambda x: unit(x @ weight + 0.1 * np.random.standard_normal((len(x), 5))),
+         lambda x: unit(np.linalg.norm(x, axis=1, keepdims=True) * np.eye(5)[0] + np.arange(5)))

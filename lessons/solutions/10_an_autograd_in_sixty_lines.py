@@ -15,13 +15,20 @@ Node, naive_loss = lesson.Node, lesson.naive_loss
 
 def solution_layer_norm(x, weight, bias, epsilon):
     d = x.value.shape[1]
-    centred = x + x.sum(axis=1).times(-1 / d)
-    variance = (centred * centred).sum(axis=1).times(1 / d)
-    return centred * (variance + Node(np.array([[epsilon]]))).power(-0.5) * weight + bias
+    centred = x + x.sum(axis=1) * (-1 / d)
+    variance = (centred * centred).sum(axis=1) * (1 / d)
+    return centred * (variance + epsilon).power(-0.5) * weight + bias
+
+
+def for_seven(x, weight, bias, epsilon):
+    """It divides by 7, whatever d is."""
+    centred = x + x.sum(axis=1) * (-1 / 7)
+    variance = (centred * centred).sum(axis=1) * (1 / 7)
+    return centred * (variance + epsilon).power(-0.5) * weight + bias
 
 
 def tempting_layer_norm(x, weight, bias, epsilon):
-    centred = x + x.sum(axis=1).times(-1 / x.value.shape[1])
+    centred = x + x.sum(axis=1) * (-1 / x.value.shape[1])
     root = np.sqrt(x.value.var(axis=1, keepdims=True) + epsilon)    # not part of the graph
     return centred * Node(1 / root) * weight + bias
 
@@ -57,5 +64,17 @@ def one_largest(scores):
                 (scores, lambda dy: dy * (p - np.eye(K)) / K))
 
 
-solution(1, solution_layer_norm, tempting_layer_norm)
-solution(2, solution_fused_loss, naive_loss, deaf_fused_loss, late_log, one_largest)
+def with_rule(change):
+    """The right loss; change(gradient, scores) spoils the gradient."""
+    def fused_loss(scores):
+        node = solution_fused_loss(scores)
+        (_, rule), = node.parents
+        return Node(node.value, (scores, lambda dy: change(rule(dy), scores.value)))
+    return fused_loss
+
+
+solution(1, solution_layer_norm, tempting_layer_norm, for_seven,
+         lambda x, weight, bias, _: solution_layer_norm(x, weight, bias, 1e-6))   # ε is ignored
+solution(2, solution_fused_loss, naive_loss, deaf_fused_loss, late_log, one_largest,
+         with_rule(lambda gradient, scores: gradient * (np.abs(scores).max() < 50)),    # zeros
+         with_rule(lambda gradient, scores: gradient * len(scores) / 5))    # whatever K is

@@ -1,6 +1,6 @@
 """Solutions of lesson 13, Timing signal.
 
-1: sin(a + b) and cos(a + b) need the sine and cosine of the same hand, which stand half a row
+1: sin(a + b) and cos(a + b) need the sine and cosine of the same hand, which are half a row
 apart here. Taking them from neighbouring channels is the layout of Vaswani et al.
 2: A hand is back after 2π t positions, so t = 5/(2π). With t = 5 it is back after 31.
 """

@@ -33,6 +33,7 @@ FAULTS = {     # name → what tries it once, share of the time, what it is
     "workers": (campaign_processes.workers, 12, "one of several workers, or all, killed"),
     "two": (campaign_processes.two_at_once, 18, "two commands at once in one folder"),
     "disks": (campaign_processes.disks, 10, "full disks"),
+    "closed": (campaign_processes.closed, 5, "standard input and error closed"),
     "damage": (campaign_files.damaged, 15, "files of a run, an index, a cache changed"),
 }
 LEAST = 2.5    # tries of each fault for a minute, however busy the machine is

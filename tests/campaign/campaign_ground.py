@@ -20,11 +20,13 @@ from safetensors.numpy import load_file
 
 from conftest import PATH, SMALL, Finished, generate_pairs
 from convsim_mini.common.files import OURS
+from convsim_mini.inference.replies import KEPT as REPLIES
 from convsim_mini.training.run import LOG, PLACES
 from synthetic_dumps import write_dump
 
 LEFT_OVER = f"{OURS}-"     # how the names of unfinished work begin
-OWN = "v.npy.tmp"          # the user's own file, not left over
+OWN = "v.npy.tmp"          # the user's own file, not left over; another one is in reddit/work
+CLOSED = ["sh", "-c", 'exec "$@" <&- 2>&-', "sh"]    # starts a command as a daemon does
 CONFIG, UNCOUNTED = "config.json", (LOG, ".png")    # of a run, here and in `digest`
 UNREAD = "training", "config"    # files of a run that `load` does not read
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
@@ -91,6 +93,7 @@ ACTIONS = {
     "index": Action(f"{ENCODE}.txt --index index", "index"),
     "index 2": Action(f"{ENCODE}2.txt --index index", "index"),
     "export": Action("convsim_mini.export {root}/whole --out exported", "exported"),
+    "chat": Action("convsim_mini.chat run", f"run/{REPLIES}", "whole"),
     "reddit": Action("data_scripts.prepare_reddit {root}/dumps --out reddit --workers 2", "reddit"),
 }
 
@@ -179,16 +182,16 @@ class Ground:
                     shutil.copytree(folder / "index", self.root / "index")
         self.patience = 60 + 20 * max(self.seconds.values())
 
-    def start(self, words, folder):
+    def start(self, words, folder, launcher=()):
         """The Command of the words; "mpiexec" before them starts two workers."""
         argv = self.argv(words)
         if argv[0] == "mpiexec":
             return Command(["-m", *argv[1:]], folder, [MPIEXEC, "-n", "2"])
-        return Command(["-m", *argv], folder)
+        return Command(["-m", *argv], folder, launcher)
 
-    def run(self, words, folder, codes=(0,), what=""):
+    def run(self, words, folder, codes=(0,), what="", launcher=()):
         """Run the words to their end; → Finished."""
-        done = self.start(words, folder).wait(self.patience)
+        done = self.start(words, folder, launcher).wait(self.patience)
         check_end(done, codes, what)
         return done
 
@@ -199,12 +202,19 @@ class Ground:
         try:
             if before:
                 shutil.copytree(self.root / before, folder / "run")
-            (folder / OWN).write_text("own")
+            put_own(folder)
             yield folder
         finally:
             while Command.started:                            # lives on after a Defect, or Ctrl-C
                 Command.started.pop().kill()
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def put_own(folder):
+    """Write the user's own files."""
+    (folder / "reddit" / "work").mkdir(parents=True)
+    for place in (folder, folder / "reddit" / "work"):
+        (place / OWN).write_text("own")
 
 
 def write_data(root):
@@ -225,8 +235,8 @@ def write_data(root):
 
 def check_left(folder, killed=False):
     """The user's own file is there, unchanged; and no unfinished work, but after SIGKILL."""
-    path = folder / OWN
-    expect(path.exists() and path.read_text() == "own", f"the user's {OWN} has changed")
+    for path in (folder / OWN, folder / "reddit" / "work" / OWN):
+        expect(path.exists() and path.read_text() == "own", f"the user's {path} has changed")
     known = {OWN, "cache", "index", *(action.makes for action in ACTIONS.values())}
     left = [str(path.relative_to(folder)) for path in folder.rglob("*") if
             path.name.startswith(LEFT_OVER) or path.parent == folder and path.name not in known]

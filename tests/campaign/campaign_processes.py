@@ -12,7 +12,7 @@ from signal import SIGINT, SIGKILL, SIGTERM
 from convsim_mini.training.run import LOG, MODEL, finished, load_run, read_log
 
 from campaign_ground import (
-    ACTIONS, OWN, NotRun, check_end, check_left, check_same, digest, expect, last, told)
+    ACTIONS, CLOSED, NotRun, check_end, check_left, check_same, digest, expect, last, put_own, told)
 
 FIRST = [name for name in ACTIONS if name != "workers" and not name.endswith(" 2")]
 STOPPED = {SIGKILL: (-9,), SIGTERM: (143, -15), SIGINT: (130, -2)}
@@ -73,7 +73,7 @@ def is_python(number):
 def check_stopped(run, done):
     """A training that has been asked to stop has saved a checkpoint and says how to go on."""
     if any("loss" in record for record in read_log(run / LOG)) and not finished(run):
-        expect("go on with" in done.stderr, f"stopped, it does not say how to go on: {last(done)}")
+        expect("resume with" in done.stderr, f"stopped, it does not say how to go on: {last(done)}")
         expect((run / MODEL).exists(), "stopped, it has saved no checkpoint")
 
 
@@ -126,13 +126,22 @@ def disks(ground, rng):
         try:
             if before:
                 shutil.copytree(run, folder / "run")
-            (folder / OWN).write_text("own")
+            put_own(folder)
             ground.run(ACTIONS[name].words, folder, (0, 2))
             check_whole(ground, name, folder)
             subprocess.run([*mount, "remount,size=256m"], check=True)
             go_on(ground, name, folder, story)
         finally:
             subprocess.run(["umount", "-l", folder], check=True)
+
+
+def closed(ground, rng):
+    """A command without standard input and error does all that it does with them."""
+    name = rng.choice(FIRST)
+    with ground.folder(ACTIONS[name].before) as folder, told(name):
+        ground.run(ACTIONS[name].words, folder, launcher=CLOSED)
+        check_same(digest(folder / ACTIONS[name].makes), ground.expected[name], "closed")
+        check_left(folder)
 
 
 READERS = {    # of a run, or an index, while it is made
@@ -143,7 +152,7 @@ READERS = {    # of a run, or an index, while it is made
     "searched": "convsim_mini.encode {root}/whole hello --index index"}
 RIVALS = [("train", "train 2"), ("resume", "resume"), ("encode", "encode 2"), ("index", "index 2"),
           ("export", "export"), ("report", "report"), ("reddit", "reddit"), ("tune", "tune"),
-          ("evaluation", "evaluation")]    # of these the first need not come to its end
+          ("chat", "chat"), ("evaluation", "evaluation")]    # the first need not come to its end
 PAIRS = [*RIVALS, *RIVALS, ("train", "resume"), ("fresh cache", "fresh cache 2"),
          ("index", "searched"), *product(("train", "resume"), list(READERS)[:-1])]
 
@@ -165,6 +174,7 @@ def two_at_once(ground, rng):
         good = [name for name, done in zip(names, ends) if done.returncode == 0]
         expect(good, f"neither came to its end: {last(ends[0])}; {last(ends[1])}")
         expect(names in RIVALS or ends[0].returncode == 0, f"disturbed: {last(ends[0])}")
+        expect(len(good) == 2 or names[0] != "chat", f"a reader was disturbed: {last(ends[1])}")
         expect(len(good) == 1 or names[1] not in ("train 2", "index 2"), "both made it")
         for name in set(good) - READERS.keys():
             makes = ACTIONS[name].makes

@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from convsim_mini.common.cli import errors_in_one_line, python_m
@@ -60,12 +62,23 @@ def test_what_the_system_refuses_is_one_line(capsys, error, message):
 
 
 @pytest.mark.parametrize("python, said", [
-    ("{here}/bin/python", "bin/python"), ("{here}/a b/python", '"a b/python"'),
+    ("{here}/bin/python", "bin/python"), ("{here}/a b/python", "'a b/python'"),
     ("/usr/bin/python", "/usr/bin/python")])
 def test_hints_name_the_python_that_runs_as_one_types_it_here(python, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "executable", python.format(here=tmp_path))
-    assert python_m("a.b --c") == f"{said} -m a.b --c"
+    assert python_m("a.b --c", Path("my run"), "it's") == (
+        f"{said} -m a.b --c 'my run' 'it'\"'\"'s'")
+
+
+@pytest.mark.parametrize("closed", [[0, 2], [0, 1, 2]])
+def test_what_a_daemon_has_closed_is_not_missed(trained, tmp_path, closed):
+    out = tmp_path / "out.npy"
+    code = f"import os; [os.close(fd) for fd in {closed}]; os.execv(sys.argv[1], sys.argv[1:])"
+    done = subprocess.run([sys.executable, "-c", f"import sys; {code}", sys.executable, "-m",
+                           "convsim_mini.encode", trained[0], "--out", out, "a", "b"],
+                          env={**os.environ, "PYTHONPATH": PATH})
+    assert done.returncode == 0 and len(np.load(out)) == 2
 
 
 # ---------------------------------------------------------------- signals

@@ -247,7 +247,8 @@ def test_a_first_line_of_single_words_is_told_to_be_a_pair(tmp_path, capsys):
 CELLS = st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"))
 
 
-@given(st.lists(st.fixed_dictionaries({"id": st.integers(0, 9), "answer": CELLS, "question": CELLS}),
+@given(st.lists(st.fixed_dictionaries({"id": st.integers(0, 9), "answer": CELLS,
+                                       "question": CELLS}),
                 min_size=1))
 def test_a_file_and_a_table_of_the_same_rows_are_the_same_pairs(tmp_path_factory, rows):
     pandas, polars = (pytest.importorskip(name) for name in ("pandas", "polars"))

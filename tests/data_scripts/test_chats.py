@@ -79,12 +79,14 @@ def test_what_whatsapp_says_is_left_out(line, tmp_path):
 def test_a_name_may_have_a_colon_and_a_picture_a_caption(tmp_path):
     said_by_both = ["Ann: Work: say: yes", "\u202a+49 1\u202c: hi", "Ann: Work: well",
                     "\u202a+49 1\u202c: IMG-20230603-WA0001.jpg (file attached)\nat the sea",
-                    "Dr:Bo: one: two <This message was edited>"]
+                    "Dr:Bo: one: two <This message was edited>\n[18:02, 12.3.2024] Dr:Bo: copied",
+                    "Dr:Bo: \u200eIMG-2.jpg (Datei angehängt)\nat home"]
     text = "\n".join(f"2023-06-03, 6:10 am - {one}" for one in said_by_both)
     text += "\n[03.06.23, 21:15:07] Dr:Bo: from another phone\n[03.06.23, 21:15:08] Cy: pasted"
     assert said(write(tmp_path / "chat.txt", text), tmp_path) == [
         ("Ann: Work", "say: yes"), ("+49 1", "hi"), ("Ann: Work", "well"), ("+49 1", "at the sea"),
-        ("Dr:Bo", "one: two"), ("Dr:Bo", "from another phone [03.06.23, 21:15:08] Cy: pasted")]
+        ("Dr:Bo", "one: two <This message was edited> [18:02, 12.3.2024] Dr:Bo: copied"),
+        ("Dr:Bo", "at home"), ("Dr:Bo", "from another phone [03.06.23, 21:15:08] Cy: pasted")]
 
 
 # ---------------------------------------------------------------- IRC, Telegram, Slack

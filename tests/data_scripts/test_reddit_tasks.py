@@ -18,6 +18,7 @@ from convsim_mini.common.cli import UserError, errors_in_one_line
 from convsim_mini.common.lines import zstd
 from convsim_mini.data.pairs import left_out, read_rows
 from data_scripts import prepare_reddit, stats, tasks
+from data_scripts.prepare_reddit import WORK
 
 import synthetic_dumps
 from conftest import ROOT
@@ -91,7 +92,7 @@ def test_killed_at_random_points_it_goes_on_and_leaves_the_same_bytes(
             (os.killpg if kills % 2 else os.kill)(process.pid, signal.SIGKILL)
             kills += 1
         process.wait()                                        # its children may hold its pipe
-        finished = list((out / "work").glob("*/*[0-9]"))
+        finished = list((out / WORK).glob("*/*[0-9]"))
         kept += bool(finished) and process.returncode != 0
         if process.returncode == 0:                           # too quick: the next starts anew
             assert contents(out) == expected
@@ -108,13 +109,13 @@ def test_no_process_outlives_the_command(dumps, tmp_path, number, group, code):
     process = subprocess.Popen([sys.executable, "-m", "data_scripts.prepare_reddit", dumps,
                                 "--out", tmp_path / "out"], cwd=ROOT, start_new_session=True,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    wait_until(lambda: any((tmp_path / "out" / "work" / "parsed").glob(".*/*")))
+    wait_until(lambda: any((tmp_path / "out" / WORK / "parsed").glob(".*/*")))
     (os.killpg if group else os.kill)(process.pid, number)
     _, errors = process.communicate(timeout=300)              # until no one holds standard error
     assert process.returncode == code and "Traceback" not in errors.decode()
     wait_until(lambda: not any(alive_in(process.pid)))
     if number == signal.SIGINT:    # what its processes left half done is gone, too
-        assert not [*(tmp_path / "out" / "work").glob("*/.*")]
+        assert not [*(tmp_path / "out" / WORK).glob("*/.*")]
 
 
 def alive_in(group):
@@ -155,7 +156,7 @@ def test_on_a_cluster_one_of_whose_workers_is_killed_midway(dumps, whole, tmp_pa
                                for k in range(2)))
         address = json.loads(file.read_text())["address"]
         process = start(dumps, tmp_path / "out", "--scheduler", address)
-        parsed = tmp_path / "out" / "work" / "parsed"
+        parsed = tmp_path / "out" / WORK / "parsed"
         wait_until(lambda: len(list(parsed.glob(".*/*"))) == 2 or process.poll() is not None)
         started[1].kill()                                     # both were in the middle of a dump
         _, errors = process.communicate(timeout=300)

@@ -76,10 +76,12 @@ def declaring(data, name, size):
 def test_archives_do_not_expand_past_the_limit(tmp_path):
     bomb = {"sts-train.csv": b"\0" * 3_000_001, "sts-dev.csv": b"1" * 3_000_000}
     for number, (data, limit, message) in enumerate((
-            (zipped(bomb), 6_000_000, "expand to more than 6,000,000 bytes, the limit"),
-            (tarred(bomb), 6_000_000, "expand to more than 6,000,000 bytes, the limit"),
+            (zipped(bomb), 6_000_000, "expands to more than 6,000,000 bytes, the limit"),
+            (tarred(bomb), 6_000_000, "expands to more than 6,000,000 bytes, the limit"),
             (tarred({"unwanted": b"\0" * 7_000_000}), 6_000_000,
-             "expand to more than 6,000,000 bytes, the limit"),
+             "expands to more than 6,000,000 bytes, the limit"),
+            (tarred({"x" * 15_000_000: b""}), 6_000_000,
+             "expands to more than 6,000,000 bytes, the limit"),
             (declaring(zipped(bomb), "sts-train.csv", 10), 6_000_000, "is damaged"))):
         path = tmp_path / f"archive{number}"
         path.write_bytes(data)

@@ -68,16 +68,20 @@ def test_the_command_without_a_run(data_folder, capsys):
 # ---------------------------------------------------------------- figures by hand
 
 def test_scores_of_two_short_rankings():
-    relevant = np.zeros((2, 10), bool)
-    relevant[0, [0, 2]] = relevant[1, 1] = True
-    found = np.cumsum(relevant.sum(0))                        # 1 2 3 3 …
+    relevant = np.zeros((2, 11), int)
+    relevant[0, [0, 2]] = relevant[1, 1] = 1
+    found = np.cumsum(relevant.sum(0)[:10])                        # 1 2 3 3 …
     possible = [2, 3, *[3] * 8]                               # k = 1: one of each; then two and one
     expected = [((1 / 1 + 2 / 3) / 2 + 1 / 2) / 2, np.mean(found / possible), (1 + 1 / 2) / 2]
+    assert ranking_scores(relevant)[:, 0] == pytest.approx(expected)
+    relevant[1, 10] = 2                                       # a perfect order would have them
+    possible = [2, 4, *[5] * 8]
+    expected[1] = np.mean(found / possible)
     assert ranking_scores(relevant)[:, 0] == pytest.approx(expected)
 
 
 def test_a_question_without_a_relevant_candidate_counts_as_0():
-    relevant = np.zeros((4, 10), bool)
+    relevant = np.zeros((4, 11), int)
     assert ranking_scores(relevant)[:, 0].tolist() == [0, 0, 0]
     relevant[0, 0] = True
     assert ranking_scores(relevant)[:, 0] == pytest.approx([1 / 4, 1, 1 / 4])
@@ -85,9 +89,9 @@ def test_a_question_without_a_relevant_candidate_counts_as_0():
 
 def test_ties_stay_in_the_gold_files_order_and_ten_count():
     relevant = [True, False, True, False]
-    assert top_of_ranking(relevant, [1, 1, 1, 1]).tolist() == [*relevant, *[False] * 6]
+    assert top_of_ranking(relevant, [1, 1, 1, 1]).tolist() == [*relevant, *[0] * 7]
     assert top_of_ranking(relevant, [0, 1, 1, 0])[:4].tolist() == [False, True, True, False]
-    assert top_of_ranking([True] * 3 + [False] * 9, np.arange(12)).sum() == 1
+    assert top_of_ranking([True] * 3 + [False] * 9, np.arange(12)).tolist() == [0] * 9 + [1, 2]
 
 
 # ---------------------------------------------------------------- the model

@@ -37,14 +37,16 @@ def toy(monkeypatch, tmp_path):
     return ["--data", str(tmp_path)]
 
 
-SHOWN = """some, 4 texts
+SHOWN = """\
+some, 4 texts
 
 [95% interval]      mean    spread
 ----------------  ------  --------
 pieces               1.8         –
 letters              2.5         –
 
-pieces cannot be told apart from the best baseline, letters: mean -0.8 [-1.5, +0.0], paired.
+For a toy, pieces cannot be told apart from the best baseline, letters: mean -0.8 [-1.5, +0.0], \
+paired.
 
 A toy.
 
@@ -59,9 +61,9 @@ def test_a_new_evaluation_is_one_module_and_one_name_in_a_list(trained, toy, tmp
     assert capsys.readouterr().out == SHOWN
     evaluation.main([run, *toy, "--on", "toy", "nli", "--json"])
     shown = capsys.readouterr()
-    assert json.loads(shown.out) == {"toy": {"some": {
-        row: {"mean": [mean, None, None], "spread": [None] * 3}
-        for row, mean in (("pieces", 1.75), ("letters", 2.5))}}}
+    assert [*map(json.loads, shown.out.splitlines())] == [
+        {"task": "toy", "data": "some", "row": row, "mean": [mean, None, None],
+         "spread": [None] * 3} for row, mean in (("pieces", 1.75), ("letters", 2.5))]
     assert shown.err.startswith("nli: not measured. ")
     report.main([run, *toy, "--on", "toy", "--out", str(tmp_path / "out")])
     text = (tmp_path / "out" / "report.md").read_text()
@@ -71,13 +73,16 @@ def test_a_new_evaluation_is_one_module_and_one_name_in_a_list(trained, toy, tmp
 def test_json_holds_the_figures_that_the_tables_show(run_copy, tmp_path):
     done = run_command("evaluation", run_copy, "--on", "response", "sts", "--json", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    found, one = json.loads(done.stdout), [*measured(load_run(run_copy), None, ["sts"])][0]
-    assert [*found] == ["response", "sts"]
+    found = {(row["task"], row["data"], row["row"]): row
+             for row in map(json.loads, done.stdout.splitlines())}
+    one, = measured(load_run(run_copy), None, ["sts"])
+    assert {task for task, *_ in found} == {"response", "sts"}
     for row, figures in one.figures().items():
         for metric, figure in figures.items():
-            shown = [np.nan if x is None else x for x in found["sts"]["own set"][row][metric]]
+            shown = [np.nan if x is None else x for x in found["sts", "own set", row][metric]]
             assert shown == pytest.approx(figure, nan_ok=True, abs=1e-3)
-    assert found["response"]["test"]["the paper: DAN, other inputs"]["P@1"] == [56.1, None, None]
+    paper = found["response", "test", "the paper: DAN, other inputs"]
+    assert paper["P@1"] == [56.1, None, None]
 
 
 def test_a_table_with_many_metrics_is_turned_and_a_missing_figure_is_a_dash():
@@ -99,7 +104,8 @@ def test_better_is_only_said_where_the_paired_interval_leaves_out_0():
                           (mixed, "cannot be told apart from the best baseline, mixed: MAP +0.0"),
                           (wrong, "is behind the best baseline, mixed: MAP -")):
         one = Measured("cqa", "x", questions, {"it": trained}, {"wrong": wrong, "mixed": mixed})
-        assert f"\n\nit {said}" in show(one) and "own set" not in show(one)
+        text = show(one)
+        assert f"\n\nFor ranking forum questions, it {said}" in text and "own set" not in text
     assert cqa.lead(questions, right, wrong) == pytest.approx([200 / 3] * 3)
     assert cqa.lead(questions, right, nearly)[1] == 0
 

@@ -17,7 +17,7 @@ from convsim_mini.fast.devices import device_module
 from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.training.initial import initial_parameters
 from convsim_mini.training import monitor
-from convsim_mini.training.run import read_log
+from convsim_mini.training.run import describe, read_log
 
 from conftest import SMALL, command, parse_config
 
@@ -118,6 +118,33 @@ def test_ten_steps_agree_and_a_run_opens_on_either_device(
     assert np.abs(here - load(tmp_path / "cpu").encode(texts)).max() < 1e-4
     on_gpu = load(tmp_path / "gpu", "gpu").encode(texts)
     assert on_gpu.shape == (2, 16) and np.abs(on_gpu - here).max() < 1e-5
+
+
+@pytest.mark.parametrize("first", ["cpu", "gpu"])
+@pytest.mark.parametrize("then", ["cpu", "gpu"])
+def test_a_stopped_run_goes_on_on_the_device_that_is_named(
+        cupy, pair_file, cache_folder, tmp_path, monkeypatch, first, then):
+    monkeypatch.setattr(monitor, "plot_curves", lambda *_: None)
+    real, folder = monitor.Monitor.checkpoint, tmp_path / "run"
+
+    def stopped(*arguments):
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    def command(*options):
+        return [*SMALL, "--pairs", str(pair_file), "--cache", str(cache_folder), "--steps", "10",
+                "--evaluations", "2", "--run", *map(str, options)]
+
+    train.train(parse_config(command(tmp_path / "whole")))
+    monkeypatch.setattr(monitor.Monitor, "checkpoint", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        train.train(parse_config(command(folder, "--device", first, "--precision", "fp32")))
+    monkeypatch.setattr(monitor.Monitor, "checkpoint", real)
+    train.resume(folder, device=then)
+    assert describe(folder).config.device == then
+    one, whole = (load(run).encode(["fudazi vobamu"]) for run in (folder, tmp_path / "whole"))
+    assert np.abs(one - whole).max() < 1e-4
+
 
 def test_a_worker_without_a_gpu_of_its_own_is_told_so(cupy):
     found = cupy.cuda.runtime.getDeviceCount()

@@ -1,11 +1,17 @@
 """A trained run at work: vectors of sentences on their own, tables, files of any length."""
 
 import gzip
+import importlib
 import io
+import multiprocessing
+import pickle
 import sys
 import tracemalloc
 from collections import UserDict
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +22,9 @@ from hypothesis import strategies as st
 import convsim_mini
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
+from convsim_mini.export import __main__ as export
 from convsim_mini.inference import rows
+from convsim_mini.inference.index import build_index, open_index
 from convsim_mini.inference.sentence_encoder import encoder_of, tell_cut
 from convsim_mini.core import bi_encoder
 from convsim_mini.core.model import embed, encoder_forward, respond
@@ -104,6 +112,39 @@ def test_an_encoder_is_a_step_of_a_scikit_learn_pipeline(encoder):
     np.testing.assert_array_equal(encoder.transform(texts), encoder.encode(texts))
 
 
+@pytest.fixture(params=["encoder", "index", "opened", "exported"])
+def guest(request, trained, tmp_path, monkeypatch):
+    """A public object, as other programs have one, and a function: it, a text → an array."""
+    if request.param == "exported":
+        export.write_model(tmp_path, convsim_mini.load(trained[0]))
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "model", raising=False)
+        return importlib.import_module("model").load(), lambda one, text: one.encode([text])
+    encoder = convsim_mini.load(trained[0])
+    if request.param == "encoder":
+        return encoder, lambda one, text: one.encode([text])
+    build_index(encoder, rows.rows_of_texts(SENTENCES), tmp_path / "index")
+    index = (encoder.index(SENTENCES) if request.param == "index" else
+             open_index(tmp_path / "index", encoder))
+    return index, lambda one, text: np.array([hit[:4] for hit in one.search([text], 3)[0]])
+
+
+def test_a_public_object_can_be_copied_forked_and_shared_and_keeps_no_text(guest):
+    one, use = guest
+    copied = pytest.importorskip("sklearn.base").clone
+    before, expected = pickle.dumps(one), use(one, "fudazi hunter2zzqx")
+    for copy in (pickle.loads(before), deepcopy(one), copied(one, safe=False), one):
+        np.testing.assert_array_equal(use(copy, "fudazi hunter2zzqx"), expected)
+        assert pickle.dumps(copy) == before and b"hunter2zzqx" not in before
+    with ThreadPoolExecutor(2) as threads:
+        for found in threads.map(partial(use, one), ["fudazi hunter2zzqx"] * 8):
+            np.testing.assert_array_equal(found, expected)
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    context.Process(target=lambda: queue.put(use(one, "fudazi hunter2zzqx"))).start()
+    np.testing.assert_array_equal(queue.get(), expected)
+
+
 def test_what_a_transformer_cuts_is_counted(encoder, capsys):
     config = replace(encoder.model.config, encoder="transformer", max_tokens=3)
     lengths = np.array([3, 4, 2, 9])
@@ -134,7 +175,7 @@ def test_vectors_are_the_models_own_or_times_the_tuned_matrix(trained):
 # ---------------------------------------------------------------- the command
 
 def stdin(monkeypatch, data):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
 
 
 @pytest.mark.parametrize("options", [[], ["--search", "lines.txt"], ["--index", "index"]])

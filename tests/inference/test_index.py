@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from math import log, sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -317,6 +318,14 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
     held = open_index("index", encoder)
     rows = [row for row in map(held.row, range(len(held))) if row["ticket"] == "T7"]
     assert [row["answer"] for row in rows] == ["no"]
+    with open("more.csv", "w", encoding="utf-8", newline="") as file:    # rows without a key stay
+        csv.writer(file).writerows([("question", "answer", "ticket"), ("a", "b", ""),
+                                    ("c", "d", ""), ("zucchini", "new", "T302"), ("e", "f", "7.0")])
+    out = said("--file", "more.csv", "--index", "index", "--add", "--key", "ticket")
+    assert out == "index: 4 added, 1 replaced; 305 rows\n"
+    Path("more.csv").write_text("question,answer,ticket\ne,g,7\n")
+    out = said("--file", "more.csv", "--index", "index", "--add", "--key", "ticket")
+    assert out == "index: 1 added, 1 replaced; 305 rows\n"
 
 
 @pytest.mark.parametrize("accident", [KeyboardInterrupt, OSError(28, "No space left on device")])

@@ -2,6 +2,7 @@
 
 import io
 import re
+import shutil
 import sys
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from convsim_mini.data.pairs import removed_by
 from convsim_mini.inference import replies as module
 from convsim_mini.inference.index import build_index, index_of
 from convsim_mini.inference.replies import (
-    best_replies, pairs_of_run, replies_of_file, replies_of_run)
+    KEPT, best_replies, pairs_of_run, replies_of_file, replies_of_run)
 from convsim_mini.inference.rows import Rows
 from convsim_mini.training.run import load_run
 
@@ -61,16 +62,21 @@ def test_a_run_s_replies_are_embedded_once_and_again_for_other_weights(
     kept = [reply for message, reply in pairs if not (removed_by(message) or removed_by(reply))]
     run = load_run(run_copy)
     assert len(replies_of_run(encoder, run)) == len(kept)
-    made = (run_copy / "replies" / "meta.json").stat().st_ino
+    made = (run_copy / KEPT / "meta.json").stat().st_ino
     monkeypatch.setattr(module, "MOST", 500)
     assert len(replies_of_run(encoder, run)) == len(kept)
-    assert (run_copy / "replies" / "meta.json").stat().st_ino == made
+    assert (run_copy / KEPT / "meta.json").stat().st_ino == made
     other = convsim_mini.load(run_copy)
     other.identity["weights"] += 1
     drawn = replies_of_run(other, run)                        # a share of them
     assert len(drawn) == len(drawn.texts) == 500
     first = np.array([*map(kept.index, drawn.texts)]) / len(kept)
     assert 0.4 < first.mean() < 0.6                           # 5 standard deviations are 0.06
+    shutil.rmtree(run_copy / KEPT)
+    (run_copy / KEPT).mkdir()
+    (run_copy / KEPT / "notes.txt").touch()
+    monkeypatch.setattr(module.shutil, "rmtree", lambda *_, **__: None)    # as where none may write
+    assert len(replies_of_run(encoder, run)) == 500
 
 
 def test_pairs_that_are_gone_are_named_and_old_replies_stay(run_copy, encoder):

@@ -26,7 +26,7 @@ from lessons.book.contents import PARTS, STATIONS, all_lessons, solutions
 from lessons.book.pages import LINKED, Page, typeset, with_links
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.core.attention import timing_signal
+from convsim_mini.core.attention import attention_backward, attention_forward, timing_signal
 from convsim_mini.core.losses import batch_softmax_forward
 from convsim_mini.core.optim import adam
 
@@ -228,8 +228,9 @@ def test_a_book_takes_the_place_of_a_book_and_of_nothing_else(clone):
     assert done.returncode == 0, done.stderr
     names = {path.name for path in (clone / "other").glob("*")}
     assert "C_what_a_gpu_does_differently.html" in names and "13_timing_signal.html" not in names
-    (clone / "other" / "book.css").unlink()
-    with pytest.raises(UserError, match="exists and is no book"):
+    (clone / "other" / "notes").mkdir()
+    (clone / "other" / "notes" / "own.txt").write_text("a year of work")
+    with pytest.raises(UserError, match="a folder that holds notes/own.txt, and no book"):
         make_book([], clone / "other")
     shutil.rmtree(clone / "other")
     done = book(clone, "77")
@@ -269,6 +270,15 @@ def circle():
     return [f"{batch_softmax_forward(u, v, 5.0)[0]:.4f}"]
 
 
+def head():
+    """The mean of g: m = 256, without √m, which the library divides by; q, k, v, dy as drawn."""
+    n = 1 + np.arange(256) + 1024 * np.arange(24.0).reshape(4, 6, 1)
+    q, k, v, dy = np.sqrt(12) * (n * n * 0.6180339887498949 % 1 - 0.5)
+    _, cache = attention_forward(np.concatenate([16 * q, k, v], axis=1), np.array([0, 6]), 1)
+    dq = 16 * attention_backward(dy, cache)[:, :256]
+    return [f"{np.linalg.norm(dq, axis=1).mean() / 16}"]
+
+
 def clock():
     signal = timing_signal(8, 512, np.float64)
     return [f"{signal[0] @ signal[7] / 256:.4f}"]
@@ -290,7 +300,8 @@ def bowl():
 
 
 @pytest.mark.parametrize("piece, sliders, expected", [
-    ("05_batch_softmax_loss", {"scale": 5}, circle), ("13_timing_signal", {"distance": 7}, clock),
+    ("05_batch_softmax_loss", {"scale": 5}, circle),
+    ("12_who_gets_the_gradient", {"power": 8}, head), ("13_timing_signal", {"distance": 7}, clock),
     ("16_bowl", {"rate": -3, "momentum": 0.9, "adam": -2, "angle": 30}, bowl)])
 def test_a_piece_to_play_with_has_the_library_s_numbers(
         tmp_path, browser, piece, sliders, expected):

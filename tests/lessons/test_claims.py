@@ -26,7 +26,7 @@ QUICK = {
     "22": {"direction(then) for step, then in training(s, 140 if s == 40 else 80)":
                "direction(started) for step in (80, 140)"}}
 OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
-    ("11", "with the path forgotten", '"dv = dy")', '"dv = dy + dy @ params[\'R\'].T")'),
+    ("11", "with the path forgotten", "dv = dy if forget else dy +", "dv = dy +"),
     ("00", "P@10 after less before",    # no training
      "corpus, untrained, trained, _ = trained_encoder()",
      "corpus, untrained, *_ = trained_encoder(); trained = untrained"),
@@ -46,8 +46,8 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("13", "who won, without the signal",    # with one
      "with signal_as(no_signal):\n    without_losses",
      "with signal_as(random_signal):\n    without_losses"),
-    ("16", "the best of seven rates",    # of two
-     "adam_rates = 0.003, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05", "adam_rates = 0.003, 0.01"),
+    ("16", "20 directions turned at random",    # not turned
+     '("turned at random", turn20,', '("turned at random", np.eye(20),'),
     ("17", "words 101 to 1000: error of SGD",    # no sum of squares
      'squares if kind == "Adagrad" else None', "None"),
     ("18", "healthy: the gap in spreads", '"healthy": {}', '"healthy": {"shuffled": True}'),
@@ -69,10 +69,10 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      '"words, binary": cosine}', '"words, binary": angular_similarity(*sides(trained)) + 0}'),
     ("06", "new tokens, met / promised, turns in order", '("in order", in_order,',
      '("in order", shuffled,'),
-    ("09", "with one: loss in the end", "own, other = runs[False], runs[True]",
-     "own, other = runs[False], runs[False]"),
+    ("09", "any W: loss in the end",    # the symmetric one
+     ".get(kind, R)", ".get(kind, (R + R.T) / 2)"),
     ("12", "the wrong backward's loss / the right one's",
-     "train(right_backward=False)", "train(right_backward=True)"),
+     '"dk = ds q": ds,', '"dk = ds q": ds.swapaxes(1, 2),'),
     ("15", "the gradient's sign, pre-norm: 48",    # at random
      "for by_gradient in (False, True)", "for by_gradient in (False, False)"),
     ("14", "scores padded / needed for a batch of 256",    # all sentences are of one length

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from convsim_mini import train
 from convsim_mini.common.arrays_file import load_arrays, save_arrays
 from convsim_mini.config import Config
 from convsim_mini.data.corpus import split_of
@@ -99,6 +100,17 @@ def test_a_frequent_reply_is_no_wrong_answer_that_few_pairs_could_be_measured_wi
         replies = split.keys[:, 1]
         assert len(replies) - np.unique(replies, return_counts=True)[1].max() >= 100
     assert corpus.train.pairs > 500
+
+
+def test_pairs_in_a_script_that_the_run_does_not_know_are_told(trained, tmp_path, capsys):
+    path = tmp_path / "mine.tsv"
+    text = "нет слов"
+    path.write_text("".join(f"{text} {text} {k}\t{text} {text} a{k}\n" for k in range(900)))
+    config = parse_config(["--init", str(trained[0]), "--pairs", str(path),
+                           "--cache", str(tmp_path / "cache"), "--text.filters_off", "long"])
+    train.prepare(config, describe(trained[0]).vocabulary)
+    assert "of the words have letters that the run of --init does not know" in (
+        capsys.readouterr().out)
 
 
 def test_columns_and_encoding_are_inherited_with_the_pairs_alone(run_copy):

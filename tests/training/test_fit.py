@@ -9,6 +9,7 @@ import pytest
 import convsim_mini
 from convsim_mini.common.cli import UserError
 from convsim_mini.training.options import parse
+from convsim_mini.training.run import describe
 
 from conftest import SMALL
 
@@ -51,7 +52,8 @@ def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
     ({"steps": "many"}, "--steps many: expected int"),
     ({"optim.decay": "x"}, "--optim.decay x: expected linear, none"),
     ({"encoder": "cnn"}, "--model.encoder cnn: expected dan, transformer"),
-    ({"init": "nowhere"}, "nowhere: is not a run"), ({"run": "taken"}, "taken: exists already")])
+    ({"init": "nowhere"}, "nowhere: is not a run"),
+    ({"run": "taken"}, "taken: cannot be made .File exists")])
 def test_mistakes_are_named_before_anything_is_written(
         pairs, settings, tmp_path, monkeypatch, change, told):
     monkeypatch.chdir(tmp_path)
@@ -59,11 +61,17 @@ def test_mistakes_are_named_before_anything_is_written(
     with pytest.raises(UserError, match=told.replace("?", r"\?")):
         convsim_mini.fit(pairs, **{"run": "new", **settings, **change})
     assert [*tmp_path.iterdir()] == [tmp_path / "taken"]
+    with pytest.raises(UserError, match="10 of 10 pairs are left"):
+        convsim_mini.fit(pairs[:10], "new", **settings)
+    assert [*tmp_path.iterdir()] == [tmp_path / "taken"]
 
 
 def test_pairs_may_come_one_by_one_but_must_be_there(pairs, settings, tmp_path):
     convsim_mini.fit((pair for pair in pairs), tmp_path / "run", **settings)
-    assert (tmp_path / "run.pairs.jsonl").read_text().count("\n") == len(pairs)
+    (tmp_path / "run").rename(tmp_path / "moved")             # its pairs are in it
+    file, = describe(tmp_path / "moved").config.pairs
+    assert Path(file).parent == tmp_path / "moved"
+    assert Path(file).read_text().count("\n") == len(pairs)
     for none in ([], iter(()), pandas.DataFrame({"input": [], "response": []})):
         with pytest.raises(UserError, match="pairs is empty"):
             convsim_mini.fit(none, **settings)

@@ -375,7 +375,7 @@ left.plot(np.arange(10, 10 + len(smooth)), np.convolve(again, np.ones(20) / 20, 
           color="C0", label="the same batches, seen again at the end")
 left.plot(steps, [loss for *_, loss in measured], "o-", color="C3", label="dev")
 left.axhline(ln_K, color="k", linestyle=":", label="ln 256: all replies look alike")
-left.set(xlabel="step (256 pairs each)", ylabel="loss (nats)", ylim=(2.6, 6.5),
+left.set(xlabel="step (256 pairs each)", ylabel="loss (nats)", ylim=(0, 6.6),
          title="The loss crosses ln K in the warm-up")
 for k, n in enumerate((1, 10)):
     right.plot(steps, [values[k] for _, values, _ in measured], "o-", color=f"C{k}", label=f"P@{n}")
@@ -394,7 +394,8 @@ show(figure, "18_train_it")
 #
 # Is it overfitting? The solid line cannot tell: each pair comes once, so its loss is as honest as
 # that of dev. The dashed one can. It shows the same batches to the finished model, which has seen
-# them all, and it lies far below dev: one and a half nats have been learned by heart. (Let each
+# them all, and they lie one and a half nats below dev on average: so much has been learned by
+# heart. The early batches are known best, because they came when the rates were high. (Let each
 # pair come a second time, by `steps=288`, and the solid line drops at once, too, while dev rises.)
 #
 # How sure are these figures? A P@1 of p from n queries has a standard error of √(p(1 − p)/n): one

@@ -9,7 +9,7 @@
 #
 # **The answer in thirty seconds.** Of 200 directions a trained encoder at the scale 40 uses four,
 # because all sentences share one large component. The softmax wants it: it is the only way to turn
-# down a scale that is too high. The price are hubs, sentences near to everything, and taking that
+# down a scale that is too high. The price is hubs, sentences near to everything, and taking that
 # one direction away again makes a search better.
 #
 # An encoder gives 200 numbers for each sentence. Are all 200 directions in use? Are cosines of
@@ -264,8 +264,8 @@ expect(np.corrcoef(counts["after 80 steps"], u @ u.mean(axis=0))[0, 1], 0.25, 0.
        "correlation of N with the cosine to the mean")
 
 # %% [markdown]
-# The largest hub is the neighbour of hundreds of sentences, most hubs being long and rambling
-# turns: the more words a bag holds, the nearer it is to the mean of all.
+# The largest hub is the neighbour of 404 sentences, forty times the mean. The worst hubs are long and
+# rambling turns, which have something for everybody.
 #
 # ### Exercise 2: build a hub
 #

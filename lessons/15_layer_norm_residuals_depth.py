@@ -301,7 +301,6 @@ def stack_backward(dy, cache):
     return seen[::-1]
 
 
-# %%
 L = 24
 height = np.arange(L + 1)
 derived = {"plain": C ** ((L - height) / 2), "residual": (1 + C) ** ((L - height) / 2),

@@ -83,10 +83,8 @@ expect(way, 31, 32, "Adam, one occurrence: the way that the row goes, in rates")
 # So the first update of a row has the rms **rate**, however small the gradient. After k gradients
 # of one size it has gone rate · (1 + 1/√2 + … + 1/√k) ≈ 2 rate √k.
 #
-# Each optimiser gets three rates; the best on average counts.
-#
-# **Predict** by which factor Adagrad's error is smaller than SGD's: for frequent words? For rare
-# ones?
+# **Predict** by which factor Adagrad's error is smaller than SGD's, if both get the best of three
+# rates: for frequent words? For rare ones?
 
 # %%
 def trained(kind, rate):

@@ -115,7 +115,7 @@ show(figure, "19_what_the_scores_become")
 # pushed all the time and pulled hardly ever, so 4,000 steps are few for them; with 16,000 they are
 # closer.)
 #
-# Why at 0? Let the shares of all "yes" of a row add up to P. A row with the reply "yes", one of
+# Why there? Let the shares of all "yes" of a row add up to P. A row with the reply "yes", one of
 # four, pulls them by 1 − P (lesson 5); each of the other rows pushes them by P. With q = ¼ the two
 # are equal if
 #
@@ -226,6 +226,7 @@ check(2, least_batch, judge_least_batch)
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
 # | score of “yes” above its PMI | -0.00834 ± 0.003 | -0.0119 to -0.00452 | below -0.1, above 0.1 |
+# | replies met in less than one batch of 50: score above PMI | -0.131 ± 0.01 | -0.144 to -0.112 | below -0.3, above 0 |
 # | share of I that the least K with ln K ≥ I shows | 0.7 ± 0.01 | 0.686 to 0.709 | below 0.5, above 0.9 |
 # | share of I that K = 512 shows | 0.991 ± 0.004 | 0.986 to 0.995 | below 0.95, above 1.05 |
 

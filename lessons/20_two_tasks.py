@@ -370,12 +370,11 @@ claim("with NLI: AUC within a topic", within["conversations and NLI"], low=0.98)
 # Untrained, another activity costs as much cosine as another topic. After the conversations it
 # costs a ninth of that, because no reply depends on it; NLI depends on it, and brings it back to
 # more than a third. It is NLI that does this and not the longer training: with as many more steps
-# of conversations the share keeps falling (last row).
-#
-# Is a ninth too little for a cosine? Not within a topic. There "the same activity" still beats
-# "another one" in five comparisons of six (AUC 0.83), as it did before training, for the spread of
-# the cosines has shrunk along with their difference. But rank pairs from *all* topics in one list,
-# as people's scores do, and the difference between topics drowns that between activities.
+# of conversations the share keeps falling (last row). Is a ninth too little for a cosine? Not
+# within a topic. There "the same activity" still beats "another one" in five comparisons of six
+# (AUC 0.83), as it did before training, for the spread of the cosines has shrunk along with their
+# difference. But rank pairs from *all* topics in one list, as people's scores do, and the
+# difference between topics drowns that between activities.
 #
 # People who judge similarity do distinguish a guitar from a song. So an encoder that has to
 # distinguish them should agree with people better. In the paper's Table 3 it does, by five points.

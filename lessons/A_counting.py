@@ -284,8 +284,8 @@ claim("P@1 of p = 0, points over p = 1", lead(by_p[0], by_p[1]), low=1.5)
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | P@1 of the default start, per cent; guessing has 1 | 19.8 ± 0.5 | 19.1 to 20.4 | below 18, above 23 |
-# | weights alone, points | 9.36 ± 0.4 | 8.96 to 9.88 | below 7, above 12 |
+# | P@1 of the default start, per cent; guessing has 1 | 19.8 ± 0.5 | 19.1 to 20.4 | below 18 |
+# | weights without co-occurrences, points | 9.36 ± 0.4 | 8.96 to 9.88 | below 7 |
 # | P@1 of p = 0, points over p = 1 | 4.32 ± 0.6 | 3.68 to 5.05 | below 1.5 |
 
 # %% [markdown]

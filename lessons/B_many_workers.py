@@ -252,9 +252,8 @@ axes_row[2].set(title=f"Both losses fall. Before training\nP@1 was {start:.1f}",
 show(figure, "B_many_workers")
 
 # %% [markdown]
-# The loss falls all the way, to well below ln 256, and by itself the curve looks fine. But P@1 is
-# where it was *before* training: the whole run was for nothing. Only a comparison with one process
-# shows it.
+# The loss falls to well below ln 256, and by itself the curve looks fine. But P@1 is where it was
+# *before* training: the run was for nothing. Only a comparison with one process shows it.
 #
 # ## What travels
 #

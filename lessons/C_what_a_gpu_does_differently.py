@@ -9,9 +9,8 @@
 # returns before the work is done, and reports no wrong index. Products keep fewer digits, and sums
 # are added in another order. All five can be counted, modelled or derived without owning a GPU.
 #
-# Most of NumPy's functions exist in CuPy, for arrays that live on a GPU. So it looks as if one only
-# had to change an import, and indeed the code runs. This lesson is about the five ways in which it
-# then surprises you.
+# Most of NumPy's functions exist in CuPy, for arrays that live on a GPU, so you change an import and
+# the code runs. This lesson is about the five ways in which it then surprises you.
 
 # %%
 import sys

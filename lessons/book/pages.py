@@ -95,8 +95,11 @@ def fold(title, body, kind=""):
 
 
 def told_and_new(text):
-    """The text after a prediction's answer in two: the paragraph that tells it, the rest."""
+    """The text after a prediction's answer in two: paragraph and table that tell it, the rest."""
     first, _, rest = text.partition("\n\n")
+    if rest.startswith("|"):
+        table, _, rest = rest.partition("\n\n")
+        first += f"\n\n{table}"
     return ("", text) if NEW.match(first) else (first, rest)
 
 

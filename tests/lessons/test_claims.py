@@ -65,8 +65,8 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "in parts_of(len(u), workers):", "in [slice(0, len(u))]:"),
     ("20", "conversations: AUC within a topic",    # the second kind for the first
      "auc(*values[:2])", "auc(*values[1::-1])"),
-    ("21", "trained less words, binary",    # from themselves
-     '"words, binary": cosine}', '"words, binary": angular_similarity(*sides(trained)) + 0}'),
+    ("21", "trained less words, binary",    # weighted ones
+     '"words, binary": cosine}', '"words, binary": weighted}'),
     ("06", "new tokens, met / promised, turns in order", '("in order", in_order,',
      '("in order", shuffled,'),
     ("09", "any W: loss in the end",    # the symmetric one

@@ -200,7 +200,8 @@ def test_notebooks_run_in_another_folder(number, tmp_path):
     write_notebooks(tmp_path / "made", [lesson])
     (tmp_path / "made").rename(tmp_path / "moved")
     env = {**os.environ, "OMP_NUM_THREADS": "1", "IPYTHONDIR": str(tmp_path / "ipython")}
-    env.pop("PYTHONPATH", None)
+    for set_here in ("PYTHONPATH", "MPLBACKEND"):             # the second by lesson.py
+        env.pop(set_here, None)
     notebook = tmp_path / "moved" / "lessons" / f"{lesson.path.stem}.ipynb"
     done = subprocess.run([sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute",
                            "--inplace", notebook], cwd=tmp_path, env=env, capture_output=True,

@@ -4,7 +4,7 @@ A task reads finished files, writes a folder under another name, and renames the
 whole. So a task may be killed, repeated, or run on two machines at the same time: the bytes in the
 finished folder are always the same.
 
-    .convsim_mini.work/parsed/00003/bucket-007.parquet, report.json     what dump 3 holds for bucket 7
+    .convsim_mini.work/parsed/00003/bucket-007.parquet, report.json   what dump 3 holds for bucket 7
     .convsim_mini.work/joined/007/pairs.parquet, pairs.jsonl.zst, report.json
 """
 

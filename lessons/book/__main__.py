@@ -34,7 +34,6 @@ except ModuleNotFoundError as error:
     jupytext = None
     missing = error.name
 
-STYLE = "book.css"
 MADE = f"{OURS}.book"    # lists a book's files: a folder with no others may be replaced
 MORE = {"notation": "Notation", "after": "After the lessons"}    # pages beside the lessons
 
@@ -85,6 +84,10 @@ def run(path, folder, clients):
     return notebook
 
 
+def names_in(folder):
+    return [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+
+
 def write_book(folder, lessons, notebooks):
     """All pages, figures and the style into a folder."""
     template = Template((HERE / "page.html").read_text(encoding="utf-8"))
@@ -130,17 +133,12 @@ def write_book(folder, lessons, notebooks):
     write("index.html", "Contents", index(made, pages))
     colours = [HtmlFormatter(style=style).get_style_defs(".highlight")
                for style in ("default", "github-dark")]
-    (folder / STYLE).write_text(
+    (folder / "book.css").write_text(
         "{}\n@media (prefers-color-scheme: dark) {{\n{}\n}}\n".format(*colours)
-        + (HERE / STYLE).read_text(encoding="utf-8"), encoding="utf-8")
+        + (HERE / "book.css").read_text(encoding="utf-8"), encoding="utf-8")
     for script in [HERE / "book.js", *(HERE / "live").glob("*.js")]:
         shutil.copy(script, folder)
-    (folder / MADE).write_text("\n".join(files_in(folder)), encoding="utf-8")
-
-
-def files_in(folder):
-    """The names of all files in a folder and below; of none that there is not: none."""
-    return [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    (folder / MADE).write_text("\n".join(names_in(folder)), encoding="utf-8")
 
 
 def mark(lesson, text):
@@ -189,9 +187,8 @@ def make_book(lessons, out):
     with (user_errors(f"{out}: cannot be written", advice),
           workplace(out.resolve().parent) as beside):
         made = (out / MADE).read_text("utf-8").split("\n") if (out / MADE).exists() else []
-        if out.is_file() or (others := {*files_in(out)} - {MADE, *made}):
-            what = "a file" if out.is_file() else f"a folder that holds {min(others)}"
-            raise UserError(f"{out}: is {what}, and no book; {advice}")
+        if out.is_file() or {*names_in(out)} - {MADE, *made}:
+            raise UserError(f"{out}: holds what is no book's; {advice}")
         new, notebooks, clients = beside / "new", {}, []
         new.mkdir()
         pool = ThreadPoolExecutor(os.cpu_count())

@@ -96,11 +96,11 @@ def fit(u1, u2, labels, strength, iterations):
 @errors_in_one_line()
 def main(argv=None):
     """The command: learn on STS train without dev's pairs, then look at dev."""
-    parser = parser_of("tune", __doc__, "--data", "--json",
+    parser = parser_of("tune", __doc__, "--data", "--device", "--json",
                        help="the run, to which the matrix is added")
     options = parser.parse_intermixed_args(argv)
     train, dev = sts.read_splits(options.data, "train", "dev")
-    run = load_run(options.run)
+    run = load_run(options.run, options.device)
     in_dev = set(zip(dev.sentences1, dev.sentences2))
     kept = np.array([pair not in in_dev for pair in zip(train.sentences1, train.sentences2)])
     u1, u2 = (embed(run.model, run.vocabulary.encode(side)).astype(np.float64)[kept]

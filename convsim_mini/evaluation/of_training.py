@@ -9,6 +9,7 @@ from ..core.arrays import array_module, to_device
 from ..core.losses import loss_of
 from ..core.model import TABLE, embed
 from ..core.ranking import N, precision
+from ..fast.devices import device_module
 from ..training.run import describe, load_run
 from . import response, sts
 from .baselines import bag_cosines
@@ -60,6 +61,8 @@ def with_baselines(config, corpus, model=None):
     name = response.UNTRAINED
     if model is None:
         name, model = response.before_training(config, corpus)
+    xp = device_module(config.device, config.precision)
+    model = model._replace(params=to_device(model.params, xp))
     replies, pairs = measured_on(config, corpus)
     ranks = response.model_ranks(model, corpus.test, *replies.data[1:])
     similarity = sts.angular_similarity(*sts.unit_vectors(
@@ -74,8 +77,9 @@ def summary(folder, corpus, before=None):
 
     before: from `with_baselines`; None: build that model, and free it before the run's
     """
-    before = before or with_baselines(describe(folder).config, corpus)
-    run = load_run(folder)
+    config = describe(folder).config
+    before = before or with_baselines(config, corpus)
+    run = load_run(folder, config.device)
     encode = encode_of(run)
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     told = "" if run.step else " Training did not improve it: too few pairs or steps."

@@ -7,6 +7,7 @@ The parts, in this order; --parts picks some, --tools, --encoders and --cases pi
   sanitizer  the kernels' tests under compute-sanitizer, where that is installed
   batches    what speed reads, into --batches; wants no GPU
   speed      beside PyTorch in one run (contenders.py): by turns, each in a process of its own
+  profile    of a step of ours: the host's time, and each kernel's, into profile.txt
   train      some steps of each encoder, and what it learned
 A part that fails is reported and the others go on; when --minutes are spent, the rest is skipped.
 FOLDER/summary.md is written after each item of a part, log.txt holds what the commands printed.
@@ -160,6 +161,14 @@ def speed(options, name):
     return rows
 
 
+def profile(options, name):
+    """The time of a step of ours, and of the host in it; profile.txt gets the kernels' times."""
+    text = contend(options, ["--profile", json.dumps(CASES[name]), batch_file(options, name)])
+    with open(options.out / "profile.txt", "a", encoding="utf-8") as file:
+        print(f"{name}\n\n{text}", file=file)
+    return [Row(f"profile: {name}", re.search(r".* ms a step.*", text)[0])]
+
+
 def turns(options, case, path):
     """Let contenders work by turns: name → what each turn measured; one that fails drops out."""
     measured = {contender: [] for contender in case.contenders}
@@ -196,16 +205,16 @@ def train(options, encoder):
             for title, figures in tables]
 
 
-PARTS = {"tests": tests, "sanitizer": sanitizer, "batches": batches,
-         "speed": speed, "train": train}    # each a function of options and an item
+PARTS = {"tests": tests, "sanitizer": sanitizer, "batches": batches, "speed": speed,
+         "profile": profile, "train": train}    # each a function of options and an item
 
 
 def missing(options):
     """Names of the packages that are not installed, and of CuPy where it is older than 14."""
     wanted = re.findall(r"^[\w.-]+", (ROOT / "requirements.txt").read_text(encoding="utf-8"), re.M)
     wanted += ["pytest", "pytest-xdist", "hypothesis"]
-    wanted += ["torch"] if "speed" in options.parts else []
-    names = ["cupy-cuda12x>=14 or cupy-cuda13x>=14"]
+    wanted += ["torch"] if {"speed", "profile"} & {*options.parts} else []
+    names = ["cupy-cuda12x>=14 or cupy-cuda13x>=14"] if options.parts != ["batches"] else []
     if find_spec("cupy"):
         import cupy
         names = names if int(cupy.__version__.partition(".")[0]) < 14 else []
@@ -278,7 +287,8 @@ def main():
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda *_: setattr(options, "until", time.monotonic()))
     items = {"tests": ["tests/gpu/test_gpu.py", KERNEL_TESTS], "sanitizer": options.tools,
-             "batches": options.cases, "speed": options.cases, "train": options.encoders}
+             "batches": options.cases, "speed": options.cases, "train": options.encoders,
+             "profile": [name for name in options.cases if CASES[name].task == "training"]}
     about, rows = versions(), []
     with tempfile.TemporaryDirectory() as scratch:
         options.scratch = Path(scratch)

@@ -4,6 +4,7 @@ PyTorch is given the rows of words and bigrams ready-made; ours computes the big
 
     python contenders.py --prepare CASE FILE PAIRS…     writes the batches of a case
     python contenders.py --work CONTENDER CASE FILE     prints what a contender takes, see `work`
+    python contenders.py --profile CASE FILE            prints where the time of our step goes
 """
 
 import json
@@ -239,6 +240,36 @@ def work(name, case, path):
     return [seconds, peak(), counted / seconds, len(sentences.lengths)]
 
 
+def profile(case, path):
+    """Where the time of our step goes: of the host alone, in all, and of each kernel (PyTorch)."""
+    import torch
+    from torch.profiler import ProfilerActivity
+
+    from convsim_mini.training.options import config_of, parse
+
+    settle("ours")
+    (warm_up, timed, some), on_gpu = case.steps, case.device == "gpu"
+    batches, *sizes = load_batches(path)
+    config = config_of(parse(["--preset", case.preset, *case.options])).model
+    step, wait = ours(batches, *sizes, config, True, case.device), synchronizer("ours", case.device)
+    step_time(step, (warm_up, some, some), wait)
+    begin = time.perf_counter()
+    for k in range(timed):
+        step(k)
+    host = time.perf_counter() - begin
+    wait()
+    both = time.perf_counter() - begin
+    with torch.profiler.profile(activities=[ProfilerActivity.CUDA if on_gpu
+                                            else ProfilerActivity.CPU]) as profiler:
+        for k in range(some):
+            step(k)
+        wait()
+    kernels = profiler.key_averages().table(sort_by="cuda_time_total" if on_gpu else
+                                            "cpu_time_total", row_limit=25)
+    return (f"{1e3 * both / timed:.3f} ms a step; the host alone {1e3 * host / timed:.3f} ms\n"
+            f"{kernels}")
+
+
 def by_length(packed):
     """Batches of sentences of similar length, as PyTorch's users encode to save padding."""
     import numpy as np
@@ -341,5 +372,7 @@ if __name__ == "__main__":
     what, *arguments = sys.argv[1:]
     if what == "--prepare":
         prepare(Case(*json.loads(arguments[0])), *arguments[1:2], arguments[2:])
+    elif what == "--profile":
+        print(profile(Case(*json.loads(arguments[0])), arguments[1]))
     else:
         print(json.dumps(work(arguments[0], Case(*json.loads(arguments[1])), arguments[2])))

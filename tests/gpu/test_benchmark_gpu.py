@@ -1,6 +1,7 @@
 """The script for the first GPU keeps its word: tests/benchmarks/benchmark_gpu.py. Wants no GPU."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -64,6 +65,8 @@ b.CASES = {{name: case._replace(size=8, device="cpu", steps=(1, 2, 1), options={
            for name, case in b.CASES.items()}}
 b.main()"""
     output, errors = ended(started("-c", code, "--out", tmp_path / "out", "--parts", "speed",
-                                   "--rounds", "1", "--pairs", pair_file))
+                                   "profile", "--rounds", "1", "--pairs", pair_file))
     rows = [line for line in output.splitlines() if line.startswith("| speed")]
     assert len(rows) == 16 and all("µs, " in row for row in rows), output + errors
+    assert len(re.findall(r"^\| profile: .* ms a step; the host alone", output, re.M)) == 4, output
+    assert (tmp_path / "out" / "profile.txt").exists()

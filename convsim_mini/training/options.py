@@ -37,8 +37,7 @@ def parse(argv):
 def config_of(given):
     """The Config of what a user gives: dotted name → value, or text as on the command line.
 
-    What is not given follows from layers, of which later ones override earlier ones. Raises
-    UserError for settings and files that cannot be used.
+    Raises UserError for settings and files that cannot be used.
     """
     options = spelled_out(given)
     file = of_file(options.pop("config", None))
@@ -47,12 +46,14 @@ def config_of(given):
         origin = describe(asked["init"]).config
         run = flat(dataclasses.asdict(origin))
         options = {"stage": origin.stage + 1} | options
-    if "preset" in asked:
-        layers = [inherited(run, asked), of_preset(asked["preset"])]
-    else:                                                     # what a run has changed stays so
-        layers = [of_preset(run.get("preset", "chat")), inherited(run, asked),
-                  for_other_pairs(run, asked)]
-    config = config_from_dict(reduce(or_, [*layers, file, options]))
+    preset = of_preset(asked.get("preset", run.get("preset", "chat")))
+    over_run = "preset" in asked                              # else what the run has changed stays
+    config = config_from_dict(reduce(or_, [                   # what comes later overrides
+        {} if over_run else preset,
+        inherited(run, asked),
+        preset if over_run else for_other_pairs(run, asked),
+        file,
+        options]))
     places = {name: absolute(place) for name in ("init", "nli", "data", "cache", "pairs")
               if (place := getattr(config, name))}
     config = dataclasses.replace(config, **places)            # to be found from any folder

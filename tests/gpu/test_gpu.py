@@ -122,8 +122,7 @@ def test_ten_steps_agree_and_a_run_opens_on_either_device(
     assert on_gpu.shape == (2, 16) and np.abs(on_gpu - here).max() < 1e-5
 
 
-@pytest.mark.parametrize("first", ["cpu", "gpu"])
-@pytest.mark.parametrize("then", ["cpu", "gpu"])
+@pytest.mark.parametrize("first, then", [("cpu", "gpu"), ("gpu", "cpu"), ("gpu", "gpu")])
 def test_a_stopped_run_goes_on_on_the_device_that_is_named(
         cupy, pair_file, cache_folder, tmp_path, monkeypatch, first, then):
     monkeypatch.setattr(monitor, "plot_curves", lambda *_: None)

@@ -37,10 +37,9 @@ def parser_of(command, doc, *options, **of_run):
 
 @errors_in_one_line()
 def main(task, *options, argv=None, **of_run):
-    """The command of one task, `python -m convsim_mini.evaluation.TASK RUN`.
+    """The command of one task, `python -m convsim_mini.evaluation.TASK RUN`; options as above.
 
     With the option --on it measures several, and names those that lack their data.
-    options: names from OPTIONS; of_run: further settings of RUN
     """
     doc = import_module(f".{task}", __package__).__doc__
     parser = parser_of(f"evaluation.{task}".removesuffix(".__main__"), doc, *options, "--device",

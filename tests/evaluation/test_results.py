@@ -1,6 +1,8 @@
 """Figures in one shape: rows, tables, who is ahead, what others published, JSON, a new task."""
 
 import json
+import re
+import shutil
 import sys
 from types import SimpleNamespace
 
@@ -11,7 +13,7 @@ from convsim_mini.evaluation import EVALUATIONS, __main__ as evaluation, command
 from convsim_mini.evaluation.cqa import Candidate, Question
 from convsim_mini.evaluation.metrics import difference, without_interval
 from convsim_mini.evaluation.results import Measured, PUBLISHED, cell, grid, measured, show
-from convsim_mini.report import __main__ as report
+from convsim_mini.report import __main__ as report, compare
 from convsim_mini.training.run import load_run
 
 from conftest import command as run_command
@@ -21,7 +23,7 @@ from conftest import command as run_command
 def toy(monkeypatch, tmp_path):
     """The options of a run's command for a task of one file, and the task: lengths of texts."""
     module = SimpleNamespace(
-        __doc__="How long are its texts?",
+        __doc__="How long are its texts?", COMPARED="pieces",
         find=lambda data, run=None: {path.stem: path for path in data.glob("*.toy")},
         read=lambda path: path.read_text().splitlines(),
         scores=lambda run, texts, encode: {"pieces": run.vocabulary.encode(texts).lengths},
@@ -68,6 +70,12 @@ def test_a_new_evaluation_is_one_module_and_one_name_in_a_list(trained, toy, tmp
     report.main([run, *toy, "--on", "toy", "--out", str(tmp_path / "out")])
     text = (tmp_path / "out" / "report.md").read_text()
     assert "## toy: a toy\n\nsome, 4 texts\n\n| [95% interval]" in text and "\n\nA toy.\n" in text
+    other = shutil.copytree(run, tmp_path / "other")
+    compare.main([run, str(other), *toy])
+    shown = capsys.readouterr().out
+    assert "nan" not in shown and re.search("^run .* mean, toy some$", shown, re.MULTILINE)
+    assert re.search(r"^mean of run, other .* 1\.8 ± 0\.0$", shown, re.MULTILINE)
+    assert re.search(r"^other − run .* \+0\.0 \[\+0\.0, \+0\.0\]$", shown, re.MULTILINE)
 
 
 def test_json_holds_the_figures_that_the_tables_show(run_copy, tmp_path):

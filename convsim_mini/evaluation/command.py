@@ -19,8 +19,8 @@ OPTIONS = {
     "--on": {"nargs": "+", "choices": EVALUATIONS, "default": [*EVALUATIONS],
              "help": "which tasks (default: all; senteval takes minutes a run)"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
-    "--json": {"action": "store_true", "help": "print the rows as JSON, an object a line: metric → "
-               "[value, low, high]; the rest goes to standard error"}}
+    "--json": {"action": "store_true", "help": "print the rows as JSON, one object per line: "
+               "metric → [value, low, high]; the rest goes to standard error"}}
 
 
 def parser_of(command, doc, *options, **of_run):

@@ -68,7 +68,7 @@ class Measured(NamedTuple):
 
 
 def json_lines(rows):
-    """Dicts as text, an object a line, with null for nan."""
+    """Dicts as text, one object per line, with null for nan."""
     return "\n".join(msgspec.json.encode(row).decode() for row in rows)
 
 

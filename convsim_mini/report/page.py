@@ -30,8 +30,8 @@ on the same pairs, "Side by side" has the difference with its interval.""",
     "sts": """### Tables 3 and 4
 
 `python -m convsim_mini.tune RUN --data DIR` makes the tuned rows of a run. The paper: NLI helps
-captions most (§5), by 7.0 on dev. Tuning helps news most (§5), by 8.9 on dev after conversations
-alone.""", "nli": "### Table 2", "cqa": "### Table 6"}
+captions most (§5), by 7.0 on dev. Tuning helps news most (§5), by 8.9 on dev where only
+conversations were learned.""", "nli": "### Table 2", "cqa": "### Table 6"}
 TABLE_5 = """All pairs are ranked by the run's score and by people's. The good pairs have the
 nearest two ranks: one among those that people gave 4 or more, one among those with 1 or less. The
 bad pairs are those that the run ranks most too high and most too low."""

@@ -36,16 +36,17 @@ class Evaluation(NamedTuple):
     baselines: Callable    # (run, dataset, vectors) → row → predictions that it has to beat
     figures: Callable      # (dataset, predictions) → metric → (value, low, high), low and high of
     #                        the 95% interval or nan; systems are compared by the first metric
-    lead: Callable         # (dataset, one, other) → how much higher it is for one: value, low, high
+    lead: Callable         # (dataset, one, other) → how much higher that is for one, paired
     title: Callable        # (name, dataset) → the heading of the table
     note: Callable = lambda name, dataset, scores: ""    # what to know along with the figures
     texts_of: Callable | None = None    # (dataset) → all texts, if its baselines use `vectors`
-    COMPARED: str = ""     # the row by which `report.compare` compares runs, if it shall
-    to_choose_by: Callable = lambda name: not ("test" in name or "train" in name)    # or not to
-    same: Callable = lambda dataset, other: True    # do those of two runs hold the same inputs?
+    COMPARED: str = ""     # the row by which `report.compare` compares runs; "": it does not
+    # (name) → may one choose by this data set? Not by one that others train on or test on
+    to_choose_by: Callable = lambda name: not ("train" in name or "test" in name)
+    same: Callable = lambda dataset, other: True    # do two runs' data sets hold the same inputs?
 
 
 def evaluation_of(task):
-    """The Evaluation of a name in EVALUATIONS."""
+    """The Evaluation of a name in EVALUATIONS. Raises TypeError where its file lacks a function."""
     module = vars(import_module(f".{task}", __package__))
     return Evaluation(**{name: module[name] for name in Evaluation._fields if name in module})

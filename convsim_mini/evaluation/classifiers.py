@@ -35,7 +35,7 @@ class Classifier(BaseEstimator):
     def fit(self, x, labels):
         """Learn from features x (n, d) and labels (n,): classes of int, or scores of float."""
         grades = np.floor(labels).astype(int)
-        shares = np.concatenate([1 - (labels - grades), labels - grades])
+        shares = np.concatenate([1 - (labels - grades), labels - grades])    # of grade, of the next
         rows = np.flatnonzero(shares)
         classes = np.concatenate([grades, grades + 1])[rows]
         self.scored = labels.dtype.kind == "f"

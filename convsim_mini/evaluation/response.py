@@ -126,7 +126,7 @@ def lead(test, one, other):
 
 
 def to_choose_by(name):
-    """Always: the pairs are the user's own, so that no test set of others is worn out."""
+    """Always: the pairs are the run's own, not a test set of others."""
     return True
 
 

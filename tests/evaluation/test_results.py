@@ -16,8 +16,6 @@ from convsim_mini.evaluation.results import Measured, PUBLISHED, cell, grid, mea
 from convsim_mini.report import __main__ as report, compare
 from convsim_mini.training.run import load_run
 
-from conftest import command as run_command
-
 
 @pytest.fixture
 def toy(monkeypatch, tmp_path):
@@ -78,12 +76,13 @@ def test_a_new_evaluation_is_one_module_and_one_name_in_a_list(trained, toy, tmp
     assert re.search(r"^other − run .* \+0\.0 \[\+0\.0, \+0\.0\]$", shown, re.MULTILINE)
 
 
-def test_json_holds_the_figures_that_the_tables_show(run_copy, tmp_path):
-    done = run_command("evaluation", run_copy, "--on", "response", "sts", "--json", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_json_holds_the_figures_that_the_tables_show(trained, capsys):
+    evaluation.main([str(trained[0]), "--on", "response", "sts", "--json"])
+    shown = capsys.readouterr()
     found = {(row["task"], row["data"], row["row"]): row
-             for row in map(json.loads, done.stdout.splitlines())}
-    one, = measured(load_run(run_copy), None, ["sts"])
+             for row in map(json.loads, shown.out.splitlines())}
+    one, = measured(load_run(trained[0]), None, ["sts"])
+    assert shown.err == ""
     assert {task for task, *_ in found} == {"response", "sts"}
     for row, figures in one.figures().items():
         for metric, figure in figures.items():

@@ -51,9 +51,9 @@ def classifiers():
 
 @pytest.fixture
 def processes(classifiers):
-    """The backend of the command: classifiers learn in processes. → the function that sets it"""
+    """A function that gives a context, in which classifiers learn as in the command: processes."""
     from joblib import parallel_config
-    return lambda: parallel_config(backend="loky", n_jobs=2)
+    return lambda: parallel_config(backend="loky")
 
 
 @pytest.fixture

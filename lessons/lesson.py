@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE.parent))
 
 INTERACTIVE = hasattr(builtins, "__IPYTHON__") or hasattr(sys, "ps1")
 if not INTERACTIVE:
-    from convsim_mini.common.cli import replace_streams
+    from convsim_mini.common.streams import replace_streams
     os.environ["MPLBACKEND"] = "Agg"    # a script draws to files and opens no window
     replace_streams()    # "?" for what it lacks, "�" for what steers it
 

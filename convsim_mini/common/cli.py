@@ -1,18 +1,19 @@
-"""What all commands share: options, mistakes in one line and exit code 2, progress bars."""
+"""What all commands share: a user's mistakes, options and hints, and how a process ends."""
 
 import argparse
 import difflib
 import errno
 import os
-import re
 import shlex
 import signal
 import sys
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 
 from tqdm import tqdm
+
+from .streams import replace_streams
 
 # Ctrl-C; a scheduler; a closed terminal, which Windows does not tell
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
@@ -20,12 +21,11 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
 # What no other file or folder mends; and what does not where none is named, as of shared memory.
 LIMITS = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
-# What can steer a terminal: control characters but tab and line end; what turns text's direction,
-# which Unicode calls Bidi_Control.
-STEERING = re.compile("[\0-\b\v-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 # a bar that vanishes at its end; only in a terminal and in a notebook
 progress = partial(tqdm, leave=False, disable=False if "ipykernel" in sys.modules else None)
 
+
+# ---------------------------------------------------------------- a user's mistakes
 
 class UserError(Exception):
     """A user's mistake. The message says where, what was found and expected, and what to do."""
@@ -33,6 +33,21 @@ class UserError(Exception):
     def __str__(self):
         return " ".join(super().__str__().splitlines())       # data and names may have line ends
 
+
+@contextmanager
+def user_errors(where, advice, errors=OSError):
+    """Turn errors of these types, but LIMITS, into a UserError "WHERE (what is wrong); ADVICE"."""
+    try:
+        yield
+    except errors as error:
+        number, file = getattr(error, "errno", None), getattr(error, "filename", None)
+        if number in LIMITS or (number in REFUSED and file is None):
+            raise
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{where} ({reason}); {advice}") from None
+
+
+# ---------------------------------------------------------------- options and hints
 
 class Parser(argparse.ArgumentParser):
     """A parser that raises UserErrors; they name the option that may have been meant.
@@ -80,18 +95,7 @@ def positive_int(text):
     return number
 
 
-@contextmanager
-def user_errors(where, advice, errors=OSError):
-    """Turn errors of these types, but LIMITS, into a UserError "WHERE (what is wrong); ADVICE"."""
-    try:
-        yield
-    except errors as error:
-        number, file = getattr(error, "errno", None), getattr(error, "filename", None)
-        if number in LIMITS or (number in REFUSED and file is None):
-            raise
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{where} ({reason}); {advice}") from None
-
+# ---------------------------------------------------------------- how a process ends
 
 @contextmanager
 def errors_in_one_line(less="give less to work on at once"):
@@ -106,25 +110,23 @@ def errors_in_one_line(less="give less to work on at once"):
         try:
             yield
             sys.stdout.flush()                                # or Python would, after this
-        except (UserError, FloatingPointError) as error:      # core has no UserErrors
-            _fail(error)
+            return
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())    # for the last flush
             sys.exit(141)                                     # 128 + SIGPIPE
-        except OSError as error:
-            where = "the system" if error.filename is None else os.fsdecode(error.filename)
-            _fail(f"{where}: {error.strerror or error}; check the name, room and permissions there"
-                  ", and the limits (ulimit -a)")
-        except MemoryError as error:
-            reason = str(error).strip(" .") or "the system gives no more"
-            _fail(f"too little memory ({reason}); stop what else uses it, or {less}")
         except KeyboardInterrupt as error:                    # of a training that was asked to stop
             sys.exit(128 + (error.args[0] if error.args else signal.SIGINT))
-
-
-def _fail(line):
-    sys.stderr.write(f"error: {UserError(line)}\n")
-    sys.exit(2)
+        except (UserError, FloatingPointError) as error:      # core has no UserErrors
+            line = error
+        except OSError as error:
+            where = "the system" if error.filename is None else os.fsdecode(error.filename)
+            line = (f"{where}: {error.strerror or error}; check the name, room and permissions "
+                    "there, and the limits (ulimit -a)")
+        except MemoryError as error:
+            reason = str(error).strip(" .") or "the system gives no more"
+            line = f"too little memory ({reason}); stop what else uses it, or {less}"
+        sys.stderr.write(f"error: {UserError(line)}\n")
+        sys.exit(2)
 
 
 @contextmanager
@@ -139,42 +141,3 @@ def handling(handlers):
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def replace_streams():
-    """Make sys.stdout and sys.stderr _Shown, unless they were replaced before, as by pytest.
-
-    What is closed, as a daemon's are, becomes the null device.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, errors="replace"))
-    if sys.stdout is sys.__stdout__:
-        sys.stdout = _Shown(sys.stdout)
-    if sys.stderr is sys.__stderr__:
-        sys.stderr = _Shown(sys.stderr)
-
-
-class _Shown:
-    """Standard output or error, where texts of strangers may hold STEERING.
-
-    It shows "\ufffd" for that and "?" for a letter that the output lacks. Errors and bars that a
-    terminal cannot show any more, because it was closed, are lost: the command continues.
-    """
-
-    def __init__(self, stream):
-        stream.reconfigure(errors="replace")
-        self.stream = stream
-        self.lost = OSError if stream is sys.__stderr__ else ()
-
-    def __getattr__(self, name):
-        return getattr(self.stream, name)
-
-    def write(self, text):
-        begin = "\r" if text.startswith("\r") else ""         # a progress bar begins so
-        with suppress(self.lost):
-            self.stream.write(begin + STEERING.sub("\ufffd", text[len(begin):]))
-
-    def flush(self):
-        with suppress(self.lost):
-            self.stream.flush()

@@ -1,6 +1,6 @@
 """Files and folders that are written whole or not at all; checksums; locks.
 
-What is not yet whole lies beside its place, in a folder `.convsim_mini-XXXXXXXX`, and is renamed at
+What is not yet whole lies in a folder `.convsim_mini-XXXXXXXX` next to its place, and is renamed at
 the end. A process that is killed leaves that folder, which may be deleted. Locks hold among the
 processes of one machine.
 """
@@ -85,9 +85,9 @@ def new_folder(path, advice):
         if target.exists() and not (target.is_dir() and not any(target.iterdir())):
             raise UserError(f"{path}: exists already and is left as it is; {advice}")
         target.parent.mkdir(parents=True, exist_ok=True)
-        with workplace(target.parent) as beside:
-            folder = beside / target.name
-            folder.mkdir()                                    # not private, as `beside` is
+        with workplace(target.parent) as private:
+            folder = private / target.name
+            folder.mkdir()                                    # which is not private
             yield folder
             if target.exists():
                 target.rmdir()                                # Windows replaces no folder

@@ -46,7 +46,7 @@ def local_processes(workers, advice, method=None):
 
 @contextmanager
 def without_main():
-    """Take __main__ away meanwhile: a process that is no fork would run it, as a whole lesson."""
+    """Take __main__ away meanwhile: a process that is not a fork would run it, a whole lesson."""
     with _MAIN:
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")

@@ -1,29 +1,18 @@
-"""Anything that encodes in, figures out: one plain script per task, all with the same functions.
-
-    find(data, run)                    the task's files in the folder `data`: name → source
-    read(source)                       one of them, read: a data set
-    scores(run, dataset, encode)       what is predicted: row → predictions
-    baselines(run, dataset, vectors)   what it has to beat: row → predictions
-    figures(dataset, predictions)      metric → (value, low, high), with the 95% interval or nan;
-                                       the first metric is the one to compare systems by
-    lead(dataset, one, other)          by how much it is higher for one: value, low, high, paired
-    title(name, dataset)               the heading of the table
-    note(name, dataset, scores)        what to know beside the figures, or ""
-
-results.py calls them and makes every table. `encode` is a function from a list of n texts to
-vectors (n, d) of any length. `run` is the Run that it encodes with, or None where it is another
-library's. Replies and inference need a Run.
+"""Anything that encodes in, figures out: one plain script per task, each an Evaluation.
 
     from convsim_mini.evaluation.results import measured, show
     print(*map(show, measured(SentenceTransformer("…").encode, "DIR", ["sts"])), sep="\\n\\n")
 
-`vectors` is a dict, row → word → vector, or None. A task that uses it also has `texts_of(dataset)`.
-
-Read response.py, then sts.py, nli.py, cqa.py, senteval.py (its classifiers are scikit-learn's);
-command.py is what their commands share, of_training.py what a training measures, and
-mteb_plugin.py is for mteb. A new task is a file with these functions and a name in EVALUATIONS, by
-which `evaluation` and `report` find it.
+A new task is a file that defines the functions of an Evaluation, and a name in EVALUATIONS, by
+which `evaluation`, `report` and `report.compare` find it. results.py calls the functions and makes
+every table. Read response.py, then sts.py, nli.py, cqa.py, senteval.py (its classifiers are
+scikit-learn's); command.py is what their commands share, of_training.py what a training measures,
+and mteb_plugin.py is for mteb.
 """
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import NamedTuple
 
 EVALUATIONS = {
     "response": "picking the true reply among 100 (the paper's Table 1)",
@@ -32,3 +21,32 @@ EVALUATIONS = {
     "cqa": "ranking forum questions (Table 6)",
     "senteval": "vectors as features of a classifier (SentEval's tasks; ours)",
 }
+
+
+class Evaluation(NamedTuple):
+    """What the file of a task defines under these names. Those with a default may be missing.
+
+    encode: a function from a list of n texts to vectors (n, d) of any length; run: the Run that it
+    encodes with, or None where it is another library's; vectors: row → word → vector, or None
+    """
+
+    find: Callable         # (data, run) → name → source: the task's files in the folder `data`
+    read: Callable         # (source) → data set: one of them, read
+    scores: Callable       # (run, dataset, encode) → row → predictions of what is evaluated
+    baselines: Callable    # (run, dataset, vectors) → row → predictions that it has to beat
+    figures: Callable      # (dataset, predictions) → metric → (value, low, high), low and high of
+    #                        the 95% interval or nan; systems are compared by the first metric
+    lead: Callable         # (dataset, one, other) → how much higher that is for one, paired
+    title: Callable        # (name, dataset) → the heading of the table
+    note: Callable = lambda name, dataset, scores: ""    # what to know along with the figures
+    texts_of: Callable | None = None    # (dataset) → all texts, if its baselines use `vectors`
+    COMPARED: str = ""     # the row by which `report.compare` compares runs; "": it does not
+    # (name) → may one choose by this data set? Not by one that others train on or test on
+    to_choose_by: Callable = lambda name: not ("train" in name or "test" in name)
+    same: Callable = lambda dataset, other: True    # do two runs' data sets hold the same inputs?
+
+
+def evaluation_of(task):
+    """The Evaluation of a name in EVALUATIONS. Raises TypeError where its file lacks a function."""
+    module = vars(import_module(f".{task}", __package__))
+    return Evaluation(**{name: module[name] for name in Evaluation._fields if name in module})

@@ -1,8 +1,8 @@
 """Baselines without training: the figures that a trained model has to beat.
 
 TF-IDF and BM25 weigh words. Pairs of texts are compared by their words, and by the mean of the
-vectors of their words, plain and as SIF. Vectors are a dict, word → (d,). A word without a vector
-is left out.
+vectors of their words, plain and as SIF. Vectors are a dict, word → (d,), and a word without a
+vector is left out.
 """
 
 import math
@@ -56,8 +56,7 @@ def pair_baselines(texts, left, right, run=None, vectors=None):
     weight = frequency_weight(vocabulary or vocabulary_of(texts)[0])
     rows = bag_cosines(texts, left, right, vocabulary)
     for name, of_words in (own | (vectors or {})).items():
-        means, weighted = (means_of_texts(texts, of_words, of_word)
-                           for of_word in (None, weight))
+        means, weighted = (means_of_texts(texts, of_words, some) for some in (None, weight))
         _, directions = np.linalg.eigh(weighted.T @ weighted)             # by rising eigenvalue
         first = directions[:, -1:]                            # (d, 1)
         sif = weighted - weighted @ first @ first.T

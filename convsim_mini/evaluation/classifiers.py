@@ -25,8 +25,8 @@ ROWS_AT_ONCE = 10_000                   # features of a large task that are made
 class Classifier(BaseEstimator):
     """Logistic regression: the mean cross-entropy, plus λ/2 times the sum of squared weights.
 
-    A score of 3.6 is learned as two rows: grade 3 with the weight 0.4 and grade 4 with the weight
-    0.6 (Tai et al. 2015). The answer is the mean grade.
+    A score of 3.6 is learned as two rows, grade 3 with the weight 0.4 and grade 4 with 0.6 (Tai et
+    al. 2015). The answer is the mean grade.
     """
 
     def __init__(self, strength=1e-5):
@@ -35,13 +35,12 @@ class Classifier(BaseEstimator):
     def fit(self, x, labels):
         """Learn from features x (n, d) and labels (n,): classes of int, or scores of float."""
         grades = np.floor(labels).astype(int)
-        above = labels - grades
-        shares = np.concatenate([1 - above, above])
-        rows = np.tile(np.arange(len(labels)), 2)[shares > 0]
-        classes = np.concatenate([grades, grades + 1])[shares > 0]
+        shares = np.concatenate([1 - (labels - grades), labels - grades])    # of grade, of the next
+        rows = np.flatnonzero(shares)
+        classes = np.concatenate([grades, grades + 1])[rows]
         self.scored = labels.dtype.kind == "f"
         self.model = LogisticRegression(C=1 / (self.strength * len(labels)), max_iter=1_000)
-        self.model.fit(x[rows], classes, shares[shares > 0])
+        self.model.fit(x[rows % len(labels)], classes, shares[rows])
         return self
 
     def predict(self, x):
@@ -57,9 +56,8 @@ def learn(x, task):
     λ is chosen on dev, or by 10-fold cross-validation of train. Without an official split each of
     ten folds is tested by a classifier that never saw it. A process works on every core.
     """
-    labels = task.labels
+    labels, scoring = task.labels, make_scorer(pearson) if task.scored else "accuracy"
     train, dev, tested = (np.flatnonzero(task.parts == part) for part in ("train", "dev", "test"))
-    scoring = make_scorer(pearson) if labels.dtype.kind == "f" else "accuracy"
     search = GridSearchCV(Classifier(), {"strength": STRENGTHS}, scoring=scoring, cv=FOLDS,
                           refit=not len(train), error_score="raise")
     with (warnings.catch_warnings(action="ignore", category=UserWarning),    # rare classes, steps

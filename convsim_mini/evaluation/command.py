@@ -19,8 +19,8 @@ OPTIONS = {
     "--on": {"nargs": "+", "choices": EVALUATIONS, "default": [*EVALUATIONS],
              "help": "which tasks (default: all; senteval takes minutes a run)"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
-    "--json": {"action": "store_true", "help": "print the rows as JSON, an object a line: metric → "
-               "[value, low, high]; the rest goes to standard error"}}
+    "--json": {"action": "store_true", "help": "print the rows as JSON, one object per line: "
+               "metric → [value, low, high]; the rest goes to standard error"}}
 
 
 def parser_of(command, doc, *options, **of_run):
@@ -37,10 +37,9 @@ def parser_of(command, doc, *options, **of_run):
 
 @errors_in_one_line()
 def main(task, *options, argv=None, **of_run):
-    """The command of one task, `python -m convsim_mini.evaluation.TASK RUN`.
+    """The command of one task, `python -m convsim_mini.evaluation.TASK RUN`; options as above.
 
     With the option --on it measures several, and names those that lack their data.
-    options: names from OPTIONS; of_run: further settings of RUN
     """
     doc = import_module(f".{task}", __package__).__doc__
     parser = parser_of(f"evaluation.{task}".removesuffix(".__main__"), doc, *options, "--device",

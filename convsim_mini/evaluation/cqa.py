@@ -2,8 +2,8 @@
 
     python -m convsim_mini.evaluation.cqa [RUN] [--data DIR] [--vectors FILE]
 
-A run's score of a candidate is the cosine of the two texts. Beside it stand the search engine's
-order, TF-IDF, and the baselines of STS. Without a run, only what needs none is scored.
+A run's score of a candidate is the cosine of the two texts. The baselines are the search engine's
+order, TF-IDF, and those of STS. Without a run, only what needs none is scored.
 """
 
 from pathlib import Path
@@ -21,12 +21,13 @@ from .baselines import dot_products, pair_baselines
 from .command import main
 from .metrics import average_precision, difference, ranking_scores, top_of_ranking
 
+COMPARED = "trained"
 TASK_3 = DataSet("the English XML of SemEval Task 3", ("*.xml",), ("cqa",))
 SEARCH_ENGINE, TFIDF = "search engine's order", "TF-IDF cosine"
 OWN = Path(__file__).with_name("own_cqa.xml")
 OWN_NOTE = ("The own set is a few questions made for this project, each judged once, in a random "
-            "order where a search engine's would stand: good for seeing that ranking works, never "
-            "to be read beside published figures.")
+            "order instead of a search engine's: good for seeing that ranking works, never to be "
+            "compared with published figures.")
 
 
 class CqaRow(msgspec.Struct):
@@ -44,10 +45,10 @@ class CqaRow(msgspec.Struct):
 
 
 class Candidate(NamedTuple):
-    """A related question."""
+    """A related question. rank: the search engine's, from 1"""
 
     id: str
-    rank: int         # the search engine's, from 1
+    rank: int
     relevant: bool
     text: str
 
@@ -57,7 +58,7 @@ class Question(NamedTuple):
 
     id: str
     text: str
-    candidates: list
+    candidates: list    # of Candidates
 
 
 def find(data, run=None):
@@ -69,7 +70,7 @@ def find(data, run=None):
 
 
 def read(path):
-    """The Questions in an official XML file, which repeats each beside each of its candidates.
+    """The Questions in an official XML file, which repeats each with each of its candidates.
 
     Raises UserError with file and place.
     """
@@ -81,17 +82,14 @@ def read(path):
                for element in root.iter("OrgQuestion"))
     questions = {}
     for row in rows_of(path, CqaRow, enumerate(records, start=1), unit="OrgQuestion"):
-        question = Question(row.ORGQ_ID, _joined(row.OrgQSubject, row.OrgQBody), [])
-        questions.setdefault(question.id, question).candidates.append(Candidate(
-            row.RELQ_ID, row.RELQ_RANKING_ORDER, row.RELQ_RELEVANCE2ORGQ != "Irrelevant",
-            _joined(row.RelQSubject, row.RelQBody)))
+        text, related = (" ".join(" ".join(parts).split()) for parts in (
+            (row.OrgQSubject, row.OrgQBody), (row.RelQSubject, row.RelQBody)))
+        question = questions.setdefault(row.ORGQ_ID, Question(row.ORGQ_ID, text, []))
+        question.candidates.append(Candidate(
+            row.RELQ_ID, row.RELQ_RANKING_ORDER, row.RELQ_RELEVANCE2ORGQ != "Irrelevant", related))
     if not questions:
         raise UserError(f"{path}: holds no question; expected {TASK_3.name}")
     return list(questions.values())
-
-
-def _joined(subject, body):
-    return " ".join(f"{subject} {body}".split())
 
 
 def scores(run, questions, encode):
@@ -101,7 +99,7 @@ def scores(run, questions, encode):
 
 
 def baselines(run, questions, vectors=None):
-    """The search engine and all that needs no training: as `scores`."""
+    """The search engine's order, and all that needs no training: as `scores`."""
     ranks = [candidate.rank for question in questions for candidate in question.candidates]
     return {SEARCH_ENGINE: 1 / np.array(ranks),
             TFIDF: cosines(questions, tfidf_vectors(questions)),
@@ -131,7 +129,7 @@ def note(name, questions, scores):
 
 
 def pairs_of(questions):
-    """Where each candidate's question, and the candidate, stand in texts_of: int (n,), (n,)."""
+    """The places in texts_of of each candidate's question and of the candidate: int (n,), (n,)."""
     counts = [len(question.candidates) for question in questions]
     return np.repeat(np.arange(len(counts)), counts), len(counts) + np.arange(sum(counts))
 
@@ -144,10 +142,9 @@ def texts_of(questions):
 
 def cosines(questions, vectors):
     """Cosine of each question with its candidates: (n,); vectors: texts → matrix of unit rows."""
-    texts = texts_of(questions)
-    products = dot_products(vectors(texts[len(questions):]), vectors(texts[:len(questions)]))
-    original, related = pairs_of(questions)
-    return products[related - len(questions), original]                   # of (n, q)
+    texts, q = texts_of(questions), len(questions)
+    products = dot_products(vectors(texts[q:]), vectors(texts[:q]))       # (n, q)
+    return products[np.arange(len(products)), pairs_of(questions)[0]]
 
 
 def tfidf_vectors(questions):

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.stats
 
 DEPTH = 10        # candidates that count in a ranking
+UNKNOWN = np.nan, np.nan    # an interval
 
 
 def pearson(x, y):
@@ -20,9 +21,8 @@ def spearman(x, y):
 
 def pearson_interval(x, y):
     """The 95% interval of Pearson's r, by Fisher's z: x, y: (n,) → low, high; nan for n < 4."""
-    if len(x) < 4:
-        return np.nan, np.nan
-    return tuple(map(float, _quietly(scipy.stats.pearsonr, x, y).confidence_interval()))
+    found = _quietly(scipy.stats.pearsonr, x, y).confidence_interval() if len(x) > 3 else UNKNOWN
+    return float(found[0]), float(found[1])
 
 
 def _quietly(function, *samples):
@@ -44,7 +44,7 @@ def correlation(x, y):
 
 def without_interval(value):
     """The figure of a value whose interval is not known: value, nan, nan."""
-    return float(value), np.nan, np.nan
+    return float(value), *UNKNOWN
 
 
 def bootstrap_interval(statistic, *samples):
@@ -54,12 +54,12 @@ def bootstrap_interval(statistic, *samples):
     → low, high; nan for n < 4. Resamples that give nan are left out.
     """
     if len(samples[0]) < 4:
-        return np.nan, np.nan
+        return UNKNOWN
     resamples = _quietly(lambda: scipy.stats.bootstrap(
         samples, statistic, paired=True, vectorized=True, method="percentile", batch=100,
         n_resamples=10_000, rng=np.random.Generator(np.random.Philox(2018))))
     found = resamples.bootstrap_distribution
-    return (np.nan, np.nan) if np.isnan(found).all() else np.nanquantile(found, (0.025, 0.975), -1)
+    return UNKNOWN if np.isnan(found).all() else np.nanquantile(found, (0.025, 0.975), axis=-1)
 
 
 def difference(statistic, one, other, *shared):
@@ -69,13 +69,12 @@ def difference(statistic, one, other, *shared):
     one, other and shared: (n,) each; statistic(one, *shared, axis) → float
     → difference, low, high of its 95% interval; nan where a statistic is nan, and for n < 2
     """
-    def of_resamples(one, other, *shared, axis=-1):
+    def gap(one, other, *shared, axis=-1):
         return statistic(one, *shared, axis=axis) - statistic(other, *shared, axis=axis)
 
-    value = float(_quietly(of_resamples, one, other, *shared)) if len(one) > 1 else np.nan
-    if np.isnan(value):
-        return np.nan, np.nan, np.nan
-    return value, *map(float, bootstrap_interval(of_resamples, one, other, *shared))
+    value = float(_quietly(gap, one, other, *shared)) if len(one) > 1 else np.nan
+    interval = UNKNOWN if np.isnan(value) else bootstrap_interval(gap, one, other, *shared)
+    return value, *map(float, interval)
 
 
 def top_of_ranking(relevant, scores):

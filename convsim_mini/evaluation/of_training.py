@@ -90,7 +90,7 @@ def summary(folder, corpus, before=None):
     sentences = [*{shorten(text, 50, placeholder=""): 0
                    for pair in corpus.report["examples"] for text in pair}][:2]
     return "\n\n".join([
-        *(show(one._replace(scores=one.module.scores(run, one.data, encode))) for one in before),
+        *(show(one._replace(scores=one.of_task.scores(run, one.data, encode))) for one in before),
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
         f"{run.config.steps:,}, the best on dev.{told}\nLook at {folder}/curves.png. Try next:\n  "
         + "\n  ".join([

@@ -3,9 +3,10 @@
     python -m convsim_mini.evaluation.response RUN
 
 Others call P@N recall@N, and P@1 recall@1 or 1-of-100 ranking accuracy. The pairs are the test
-split of the run's own corpus. Beside the run stand the same model before training, TF-IDF and BM25,
-and the run with words, as search has them: its score plus a weight times the cosine of TF-IDF. A
-learned vector is too short to keep every word, and words in common tell much about replies (ours).
+split of the run's own corpus. The baselines are the same model before training, TF-IDF and BM25. A
+second row is the run with words, as search has them: its score plus a weight times the cosine of
+TF-IDF. A learned vector is too short to keep every word, and words in common tell much about
+replies (ours).
 """
 
 from pathlib import Path
@@ -25,6 +26,7 @@ from .baselines import bm25_documents, dot_products, fitted_on_train
 from .command import main
 from .metrics import difference, per_cent
 
+COMPARED = "trained"
 QUERIES = 10_000
 DEV_QUERIES = 2_000
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)    # of words
@@ -52,18 +54,17 @@ def read(corpus):
 
 
 def scores(run, test, encode=None):
-    """The rank of each true reply under the run's model, alone and with words: row name → (n,).
+    """The rank of each true reply under the run's model, without and with words: row → (n,).
 
     The weight of TF-IDF is the one of WEIGHTS that is best on 2,000 inputs of dev.
     """
-    corpus = test.corpus
-    dev_pairs, of_dev = drawn(corpus.dev, DEV_QUERIES)
+    corpus, pairs, candidates = test
+    asked = [(corpus.dev, *drawn(corpus.dev, DEV_QUERIES)), (corpus.test, pairs, candidates)]
 
     def on_dev_and_test(vectors, source):
         """Dot products of the two sides' vectors, for the candidates of dev and of test."""
         return [candidate_scores(*vectors(source, split, pairs), candidates, dot_products)
-                for split, pairs, candidates in ((corpus.dev, dev_pairs, of_dev),
-                                                 (corpus.test, test.pairs, test.candidates))]
+                for split, pairs, candidates in asked]
 
     on_dev, on_test = on_dev_and_test(vectors, run.model)
     words_on_dev, words_on_test = on_dev_and_test(tfidf_vectors, corpus)
@@ -122,6 +123,16 @@ def figures(test, ranks):
 def lead(test, one, other):
     """By how much P@1 is higher by one's ranks (n,): value, low, high; see `difference`."""
     return difference(np.mean, 100.0 * (one == 1), 100.0 * (other == 1))
+
+
+def to_choose_by(name):
+    """Always: the pairs are the run's own, not a test set of others."""
+    return True
+
+
+def same(test, other):
+    """Whether two runs' TestSets hold the same pairs, by the hashes of their texts."""
+    return np.array_equal(*(one.corpus.test.keys[one.pairs] for one in (test, other)))    # (n, 2)
 
 
 def note(name, test, scores):

@@ -1,12 +1,11 @@
 """Every figure in one shape, row → metric → (value, low, high), and every table made of them.
 
-The commands, the end of a training, `report` and `--json` show what is measured here. This file
-alone calls the functions of a task, which evaluation/__init__.py describes. published.json holds
-what others measured: task → pattern of data sets' names → row → metric → value; and its sources.
+The commands, the end of a training, `report` and `--json` show what is measured here. Only this
+file and `report` call the functions of an Evaluation. published.json holds what others measured:
+task → pattern of data sets' names → row → metric → value; and its sources.
 """
 
 from fnmatch import fnmatch
-from importlib import import_module
 from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,12 +16,12 @@ from ..common.cli import UserError
 from ..common.tables import table
 from ..inference.sentence_encoder import encoder_of, tell_cut
 from ..training.run import Run
-from . import EVALUATIONS
+from . import EVALUATIONS, evaluation_of
 from .baselines import words_of
 from .word_vectors import read_vectors
 
 PUBLISHED = msgspec.json.decode(Path(__file__).with_name("published.json").read_bytes())
-WIDEST = 6    # metrics that stand in columns; more of them stand in lines
+WIDEST = 6    # metrics that are shown as columns; more of them are shown as lines
 
 
 class Measured(NamedTuple):
@@ -36,13 +35,24 @@ class Measured(NamedTuple):
     absent: str = ""         # why there is no data set
 
     @property
-    def module(self):
-        """The task's functions."""
-        return import_module(f".{self.task}", __package__)
+    def of_task(self):
+        """The task's Evaluation."""
+        return evaluation_of(self.task)
+
+    @property
+    def title(self):
+        """The heading of the table."""
+        return self.of_task.title(self.name, self.data)
+
+    @property
+    def compared(self):
+        """The row by which runs are compared here; "" where they are not to be."""
+        of_task = self.of_task
+        return of_task.COMPARED if not self.absent and of_task.to_choose_by(self.name) else ""
 
     def figures(self):
         """Row → metric → (value, low, high); low and high are nan where there is no interval."""
-        return {row: self.module.figures(self.data, predictions)
+        return {row: self.of_task.figures(self.data, predictions)
                 for row, predictions in (self.scores | self.baselines).items()}
 
     def published(self):
@@ -58,7 +68,7 @@ class Measured(NamedTuple):
 
 
 def json_lines(rows):
-    """Dicts as text, an object a line, with null for nan."""
+    """Dicts as text, one object per line, with null for nan."""
     return "\n".join(msgspec.json.encode(row).decode() for row in rows)
 
 
@@ -66,7 +76,7 @@ def measured(encode, folder, tasks, vectors=None, choosing=False):
     """Yield the Measured of every data set of these tasks, or what a task lacks.
 
     encode: a Run; or a function from a list of n texts to vectors (n, d), as every library of
-    sentence embeddings has one; or None for the baselines alone
+    sentence embeddings has one; or None to measure only the baselines
     folder: of the data; None: the small own sets; vectors: a file of word vectors, or None;
     choosing: leave out the test sets of others and all baselines. Raises UserError for damaged
     files.
@@ -74,21 +84,20 @@ def measured(encode, folder, tasks, vectors=None, choosing=False):
     run = encode if isinstance(encode, Run) else None
     encode = encode_of(run) if run else encode
     for task in tasks:
-        module = Measured(task).module
+        of_task, of_words = evaluation_of(task), None
         try:
-            sources = module.find(folder, run)
+            sources = of_task.find(folder, run)
         except UserError as error:
             yield Measured(task, absent=str(error))
             continue
-        datasets = {name: module.read(source) for name, source in sources.items()
-                    if not choosing or to_choose_by(task, name)}
-        of_words = None
-        if vectors and hasattr(module, "texts_of"):           # one pass over what may be large
-            texts = [text for dataset in datasets.values() for text in module.texts_of(dataset)]
+        datasets = {name: of_task.read(source) for name, source in sources.items()
+                    if not choosing or of_task.to_choose_by(name)}
+        if vectors and of_task.texts_of:                      # one pass over what may be large
+            texts = [text for dataset in datasets.values() for text in of_task.texts_of(dataset)]
             of_words = {vectors.name: read_vectors(vectors, words_of(texts))}
         for name, dataset in datasets.items():
-            scores = module.scores(run, dataset, encode) if encode else {}
-            baselines = {} if choosing else module.baselines(run, dataset, of_words)
+            scores = of_task.scores(run, dataset, encode) if encode else {}
+            baselines = {} if choosing else of_task.baselines(run, dataset, of_words)
             yield Measured(task, name, dataset, scores, baselines)
 
 
@@ -107,11 +116,6 @@ def encode_of(run, tuned=False):
     return encode
 
 
-def to_choose_by(task, name):
-    """Whether one may choose by a data set of this name: it is not a test set of others."""
-    return task == "response" or "dev" in name or name == "own set"
-
-
 def show(ones, table=table):
     """The text of one data set: title, table with published rows, who is ahead, notes.
 
@@ -127,20 +131,19 @@ def show(ones, table=table):
         figures = one.figures()
         for row, of_row in figures.items():
             rows.setdefault((row, str(of_row)), (of_row, []))[1].append(run)
-        for text in (lead(one, figures), one.module.note(one.name, one.data, one.scores)):
+        for text in (lead(one, figures), one.of_task.note(one.name, one.data, one.scores)):
             texts.setdefault(text, []).append(run)
 
     def named(text, runs):
         return text if len(runs) == len(ones) else f"{', '.join(runs)}: {text}"
 
-    rows = {named(row, runs): figures for (row, _), (figures, runs) in rows.items()}
     published = first.published()
+    rows = {named(row, runs): figures for (row, _), (figures, runs) in rows.items()} | published
     sources = "; ".join(f"{mark}: {source}" for mark, source in PUBLISHED["sources"].items()
                         if any(mark in row for row in published))
-    return "\n\n".join([
-        first.module.title(first.name, first.data), grid(rows | published, table),
-        *([f"Published. {sources}"] if published else []),
-        *(named(text, runs) for text, runs in texts.items() if text)])
+    parts = [first.title, grid(rows, table), sources and f"Published. {sources}",
+             *(text and named(text, runs) for text, runs in texts.items())]
+    return "\n\n".join(filter(None, parts))
 
 
 def lead(one, figures):
@@ -150,10 +153,11 @@ def lead(one, figures):
     """
     if not one.scores or not one.baselines:
         return ""
-    row, metric = next((row, metric) for row in one.scores for metric in figures[row])
+    row, *_ = one.scores
+    metric, *_ = figures[row]
     values = {name: figures[name][metric][0] for name in one.baselines}
     best = max(values, key=lambda name: -inf if isnan(values[name]) else values[name])
-    gap = one.module.lead(one.data, one.scores[row], one.baselines[best])
+    gap = one.of_task.lead(one.data, one.scores[row], one.baselines[best])
     if isnan(gap[0]) or not values[best]:                     # ahead of nothing is not ahead
         return ""
     task, _, _ = EVALUATIONS[one.task].partition(" (")

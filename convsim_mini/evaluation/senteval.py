@@ -3,11 +3,11 @@
     python -m convsim_mini.evaluation.senteval RUN --data DIR [--vectors FILE]
 
 The encoder stays as it is; a logistic regression learns each task from its vectors. A sentence is
-seen as its vector u, a pair as |u − v| and u · v element by element, in SNLI as u and v, too.
-Beside the run stand the most frequent class and means of word vectors, its own also weighted by
-a/(a + p(word)). Where a task's test file is missing, dev is measured, and train alone chooses λ.
+seen as its vector u, a pair as |u − v| and u · v element by element, in SNLI as u and v, too. The
+baselines are the most frequent class and means of word vectors, the run's own also weighted by
+a/(a + p(word)). Where a task's test file is missing, dev is measured, and only train chooses λ.
 
-The classifiers are scikit-learn's, which is needed for this alone: pip install scikit-learn.
+The classifiers need scikit-learn, as nothing else here does: pip install scikit-learn.
 SentEval's own engine takes `lambda params, batch: encoder.encode([*map(" ".join, batch)])`.
 """
 
@@ -32,7 +32,7 @@ class Files(msgspec.Struct):
 
     counts: dict[str, int]    # file → its official number of rows
     parts: list               # of the files: train, dev, test; all test without an official split
-    labels: list = []         # their names; of scores none
+    labels: list = []         # their names; scores have none
     grades: list = []         # of scores the lowest and the highest
     row: str = "sentence"     # the columns of a line; without "label" each file has one label
     separator: str = "\n"     # of columns, a pattern
@@ -50,12 +50,12 @@ class Files(msgspec.Struct):
     @property
     def row_type(self):
         """The Struct of a line: each column is a text, but for the label."""
-        label = Literal[*self.labels]
-        if self.grades:
-            label = Annotated[float, msgspec.Meta(ge=self.grades[0], le=self.grades[1])]
-        fields = {name: label if name == "label" else str for name in self.row.split()}
-        return msgspec.defstruct("SentEvalRow", fields.items(), namespace={
-            "__doc__": f"a label in {self.labels or self.grades} and the official columns"})
+        label = (Annotated[float, msgspec.Meta(ge=self.grades[0], le=self.grades[1])] if self.grades
+                 else Literal[*self.labels])
+        return msgspec.defstruct(
+            "SentEvalRow", [(name, label if name == "label" else str) for name in self.row.split()],
+            namespace={"__doc__": f"a label in {self.labels or self.grades} and the official "
+                                  "columns"})
 
 
 FILES = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, Files])
@@ -71,16 +71,24 @@ class TransferTask(NamedTuple):
     large: bool = False    # SNLI: the features of all rows would be 9 GB
 
     @property
+    def scored(self):
+        """Whether its labels are scores."""
+        return self.labels.dtype.kind == "f"
+
+    @property
     def tested(self):
         """The labels of the part "test": (tested,)."""
         return self.labels[self.parts == "test"]
 
+    def figure(self, said):
+        """Accuracy, or Pearson's r of scores: predictions (tested,) → value, low, high."""
+        return correlation(said, self.tested) if self.scored else per_cent(said == self.tested)
+
 
 def find(data, run=None):
     """DIR → task name → file name → path, of each task that can be measured. Raises UserError."""
-    sets = [DataSet(name, files.counts, files.folders, files.needed)
-            for name, files in FILES.items()]
-    found = find_files(sets, data)
+    found = find_files([DataSet(name, files.counts, files.folders, files.needed)
+                        for name, files in FILES.items()], data)
     with user_errors("scikit-learn is missing", python_m("pip install scikit-learn"), ImportError):
         import_module("sklearn")
     return {str(data): found}
@@ -88,24 +96,23 @@ def find(data, run=None):
 
 def read(source):
     """Task name → TransferTask. Raises UserError with file and line, or with the number of rows."""
-    tasks = {}
-    for name, paths in source.items():
-        files = FILES[name]
-        parts = files.parts[:len(paths)]
-        on_dev = parts[-1] == "dev"
-        parts[-1] = "test"
-        rows = [(part, *row) for label, (part, (file, path)) in enumerate(zip(parts, paths.items()))
-                for row in _rows(files, file, path, label)]
-        parts, labels, *sides = zip(*rows)
-        tasks[name] = TransferTask([text for side in sides for text in side], np.array(labels),
-                           np.array(parts), on_dev, name == "SNLI")
-    return tasks
+    return {name: _task(name, FILES[name], paths) for name, paths in source.items()}
+
+
+def _task(name, files, paths):
+    parts = files.parts[:len(paths)]
+    on_dev, parts[-1] = parts[-1] == "dev", "test"
+    rows = [(part, *row) for label, (part, (file, path)) in enumerate(zip(parts, paths.items()))
+            for row in _rows(files, file, path, label)]
+    parts, labels, *sides = zip(*rows)
+    return TransferTask([text for side in sides for text in side], np.array(labels),
+                        np.array(parts), on_dev, name == "SNLI")
 
 
 def _rows(files, file, path, label):
     """Yield the label, its number or a score, and the sentences of each line.
 
-    label: of a file that holds sentences alone. There an empty line is a row, too.
+    label: of a file that holds only sentences. There an empty line is a row, too.
     """
     if path.suffix == ".jsonl":
         snli = read_snli(path)
@@ -157,8 +164,8 @@ def figures(tasks, predicted):
     found, more = {}, {}
     for name, task in tasks.items():
         metric, true, said = name + " dev" * task.on_dev, task.tested, predicted[name]
-        found[metric] = main_figure(name, task, said)
-        if not FILES[name].labels:
+        found[metric] = task.figure(said)
+        if task.scored:
             more[f"{metric} rho"] = without_interval(100 * spearman(said, true))
         if name == "MRPC":
             f1 = 200 * (said * true).sum() / max((said + true).sum(), 1)
@@ -166,16 +173,9 @@ def figures(tasks, predicted):
     return {"mean": without_interval(in_mean(tasks, predicted).mean()), **found, **more}
 
 
-def main_figure(name, task, said):
-    """A task's accuracy, or Pearson's r of scores: predictions (tested,) → value, low, high."""
-    return (per_cent(said == task.tested) if FILES[name].labels
-            else correlation(said, task.tested))
-
-
 def in_mean(tasks, predicted):
     """Each task's main figure, as it enters the mean: (tasks,)."""
-    return np.nan_to_num([main_figure(name, task, predicted[name])[0]
-                          for name, task in tasks.items()])
+    return np.nan_to_num([task.figure(predicted[name])[0] for name, task in tasks.items()])
 
 
 def lead(tasks, one, other):
@@ -199,17 +199,16 @@ def texts_of(tasks):
 
 def learned(encode, tasks):
     """What is predicted from the vectors of texts: task name → (tested,)."""
-    from .classifiers import learn    # takes a second, and other commands do without scikit-learn
+    from .classifiers import learn    # takes a second, and other commands need no scikit-learn
     bar = progress(tasks.items(), "SentEval", unit=" tasks", delay=3)
     return {name: learn(encode(task.texts), task) for name, task in bar}
 
 
 def most_frequent(task):
     """For each tested row the most frequent class, or mean score, of the training rows."""
-    seen = task.labels[task.parts == "train"]
-    seen = seen if len(seen) else task.labels
-    answer = seen.mean() if seen.dtype.kind == "f" else np.bincount(seen).argmax()
-    return np.full(len(task.tested), answer)
+    train = task.parts == "train"
+    seen = task.labels[train] if train.any() else task.labels
+    return np.full(len(task.tested), seen.mean() if task.scored else np.bincount(seen).argmax())
 
 
 if __name__ == "__main__":

@@ -3,10 +3,9 @@
     python -m convsim_mini.evaluation.sts RUN [--data DIR] [--vectors FILE]
 
 The figure is Pearson's r of the angular similarity, −arccos of the cosine, with people's scores. A
-second row reads the cosine itself, as all baselines do. Beside the run stand baselines from words
-alone and from word vectors: the run's own embeddings and the vectors in FILE. The data are the STS
-Benchmark, and SemEval's years 2012 to 2016 (ours), each with the mean over its sets, plain and
-weighted by their pairs, as SentEval counts it.
+second row reads the cosine itself, as all baselines do: of words, and of word vectors, the run's
+own embeddings and those in FILE. The data are the STS Benchmark, and SemEval's years 2012 to 2016
+(ours), each with the mean over its sets, plain and weighted by their pairs, as SentEval counts it.
 """
 
 from pathlib import Path
@@ -17,7 +16,6 @@ import numpy as np
 import scipy.stats
 
 from ..common.cli import UserError
-from ..common.figures import new_figure, save_figure
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..core.layers import l2_normalize_forward
 from .baselines import pair_baselines
@@ -25,11 +23,11 @@ from .command import main
 from .metrics import correlation, difference, pearson, spearman, without_interval
 from .results import encode_of
 
+COMPARED = "trained, as cosine"
 COLUMNS = "genre", "file", "year", "id", "score", "sentence1", "sentence2"
 OWN = Path(__file__).with_name("own_sts.csv")
 OWN_NOTE = ("The own set is 120 pairs made for this project, each scored once: good for seeing "
-            "that learning works, too small to compare, and never to be read beside the paper's "
-            "figures.")
+            "that learning works, but too small to compare systems, or with the paper's figures.")
 BENCHMARK = DataSet("the STS Benchmark", ("sts-train.csv", "sts-dev.csv", "sts-test.csv"),
                     ("stsbenchmark",))
 # year → set → its official number of scored pairs, without SMT of 2013, which is not free
@@ -61,9 +59,8 @@ def find(data, run=None):
     """Split → file of the STS Benchmark, year → folder, of what DIR holds; the own set without."""
     if data is None:
         return {"own set": OWN}
-    found = find_files([BENCHMARK, SEMEVAL], data)
     return {path.stem.removeprefix("sts-"): path
-            for files in found.values() for path in files.values()}
+            for files in find_files([BENCHMARK, SEMEVAL], data).values() for path in files.values()}
 
 
 def read_splits(folder, *names):
@@ -117,8 +114,8 @@ def _set(folder, name, count):
 def scores(run, sts, encode):
     """The similarity of each pair, plain and under a Run's tuned matrix: row → (n,).
 
-    Each is read in two ways: as the paper does, −arccos, and as the cosine itself (ours). Pearson's
-    r sees the difference, because −arccos spreads out cosines near 1.
+    Each is read as the paper does, −arccos, and as the cosine itself (ours). Pearson's r sees the
+    difference, because −arccos spreads out cosines near 1.
     """
     encoders = {"trained": encode}
     if run and run.tuned is not None:
@@ -152,10 +149,9 @@ def figures(sts, similarity):
                 "rho": without_interval(100 * spearman(similarity, sts.labels))}
     of_sets = {"r": [value for value, *_ in r.values()],
                "rho": [100 * spearman(*of_set) for of_set in pairs.values()]}
-    counts = [len(labels) for _, labels in pairs.values()]
-    return {f"{kind} {name}": without_interval(np.average(values, weights=weights))
-            for kind, weights in (("mean", None), ("weighted", counts))
-            for name, values in of_sets.items()} | r
+    weights = {"mean": None, "weighted": [len(labels) for _, labels in pairs.values()]}
+    return {f"{kind} {name}": without_interval(np.average(values, weights=weights[kind]))
+            for kind in weights for name, values in of_sets.items()} | r
 
 
 def by_genre(sts, similarity):
@@ -204,23 +200,8 @@ def texts_of(sts):
 
 
 def sides(sts):
-    """Where the two sentences of each pair stand in texts_of: int (n,), (n,)."""
+    """The places of the two sentences of each pair in texts_of: int (n,), (n,)."""
     return np.arange(2 * len(sts.sentences1)).reshape(2, -1)
-
-
-def plot(path, name, sts, similarity):
-    """Predicted score against people's score, a point for each pair (the paper's figure 7)."""
-    scores = score_0_to_5(similarity)
-    r, *_ = figures(sts, similarity)["r"]
-    figure, axes = new_figure()
-    for genre in np.unique(sts.genres):
-        of_genre = sts.genres == genre
-        axes.scatter(sts.labels[of_genre], scores[of_genre], s=12, alpha=0.5, label=genre,
-                     linewidths=0)
-    axes.set(xlabel="people's score (0 unrelated … 5 the same)", ylabel="5 (1 − arccos(cos)/π)",
-             title=f"STS {name}: Pearson's r × 100 = {r:.1f} over {len(scores):,} pairs")
-    axes.legend(loc="lower right")
-    save_figure(figure, path)
 
 
 if __name__ == "__main__":

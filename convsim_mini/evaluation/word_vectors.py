@@ -17,7 +17,7 @@ def read_vectors(path, words):
     """The vectors of a set of words in a text file of word2vec or GloVe: word → float32 (d,).
 
     A file, perhaps .gz or .zst, holds a word and its numbers a line, separated by single spaces,
-    with or without word2vec's first line "count dim". Where a word stands twice, the first counts.
+    with or without word2vec's first line "count dim". Of a word's two vectors the first counts.
     Raises UserError with file and line.
     """
     wanted = {word.encode(): word for word in words}
@@ -48,7 +48,7 @@ def read_vectors(path, words):
 
 
 def _floats(texts):
-    """Numbers as float32 (d,); None where a text is no finite number."""
+    """Numbers as float32 (d,); None where a text is not a finite number."""
     with suppress(ValueError), np.errstate(over="ignore"):    # what is too large becomes infinite
         numbers = np.array(texts, np.float32)
         return numbers if np.isfinite(numbers).all() else None

@@ -5,11 +5,11 @@
 
 from pathlib import Path
 
-from ..common.cli import errors_in_one_line, progress, user_errors
+from ..common.cli import errors_in_one_line, user_errors
 from ..common.files import write_text
 from ..evaluation.command import parser_of
-from ..evaluation.results import measured
 from ..training.run import load_run
+from .compare import measure
 from .page import page
 
 
@@ -23,8 +23,7 @@ def main(argv=None):
     runs = [load_run(folder) for folder in options.run]
     with user_errors(f"{options.out}: cannot be made", "choose another folder with --out"):
         options.out.mkdir(parents=True, exist_ok=True)
-    results = [(run, {(one.task, one.name): one for one in measured(run, options.data, options.on)})
-               for run in progress(runs, "measuring", unit=" runs")]
+    results = measure(runs, options.data, options.on)
     write_text(options.out / "report.md", page(results, options.on, options.out))
     print(f"{options.out / 'report.md'}: {len(results)} runs")
 

@@ -11,62 +11,68 @@ import numpy as np
 
 from ..common.cli import UserError, errors_in_one_line, progress
 from ..common.tables import table
+from ..evaluation import EVALUATIONS, evaluation_of
 from ..evaluation.command import parser_of
-from ..evaluation.results import cell, json_lines, measured, show, to_choose_by
+from ..evaluation.results import cell, json_lines, measured, show
 from ..training.run import PLACES, load_run
 from ..training.settings import flat
 
-ROWS = {"response": "trained", "sts": "trained, as cosine", "cqa": "trained"}    # of each task
 NOTE = """P@1 is per cent, on the run's own test pairs: runs on other pairs have no difference. r is
 that of the cosine, × 100 as MAP. Brackets hold 95% intervals, and those of differences are paired.
-Below the runs stands the mean ± standard deviation of those that differ only in the seed."""
+The last rows are the mean ± standard deviation of runs that differ only in the seed."""
+
+
+def measure(runs, *settings, **more):
+    """(Run, (task, data set) → Measured) of each run. settings, more: as of `measured`"""
+    return [(run, {(one.task, one.name): one for one in measured(run, *settings, **more)})
+            for run in progress(runs, "measuring", unit=" runs")]
 
 
 def side_by_side(results):
     """Three tables, (header, rows): figures, differences from the first run, settings that differ.
 
     A figure is (value, low, high), a mean over seeds (mean, standard deviation).
-    results: (Run, (task, data set) → Measured) of each run. A data set that a run lacks has no
-    column.
+    results: from `measure`. A data set that a run lacks has no column.
     """
     runs, of_runs = zip(*results)
     names, figures, gaps = [run.name for run in runs], {}, {}
-    for task, name in of_runs[0]:
-        if (task in ROWS and name and to_choose_by(task, name)
-                and all((task, name) in found for found in of_runs)):
-            ones = [found[task, name] for found in of_runs]
-            tables = [one.module.figures(one.data, one.scores[ROWS[task]]) for one in ones]
+    for key, first in of_runs[0].items():
+        if first.compared and all(key in found for found in of_runs):
+            ones = [found[key] for found in of_runs]
+            tables = [one.of_task.figures(one.data, one.scores[one.compared]) for one in ones]
             metric, *_ = tables[0]
-            figures[f"{metric}, {task} {name}"] = [of_run[metric] for of_run in tables]
-            gaps[f"{metric}, {task} {name}"] = [over(ones[0], one) for one in ones[1:]]
+            column = f"{metric}, {first.task} {first.name}"
+            figures[column] = [of_run[metric] for of_run in tables]
+            gaps[column] = [over(first, one) for one in ones[1:]]
     rows = [*zip(names, *figures.values())]
-    for group in alike(runs):
-        if len(group) > 1:
-            values = [[of_runs[k][0] for k in group] for of_runs in figures.values()]
-            rows.append(["mean of " + ", ".join(names[k] for k in group),
-                         *((float(np.mean(x)), float(np.std(x, ddof=1))) for x in values)])
+    for group in (group for group in alike(runs) if group[1:]):
+        values = [[of_runs[k][0] for k in group] for of_runs in figures.values()]
+        rows.append(["mean of " + ", ".join(names[k] for k in group),
+                     *((float(np.mean(x)), float(np.std(x, ddof=1))) for x in values)])
     gaps = zip([f"{name} − {names[0]}" for name in names[1:]], *gaps.values())
     return (["run", *figures], rows), (["difference", *figures], [*gaps]), (
         ["setting", *names], differing(runs))
 
 
+def over(first, one):
+    """By how much a Measured is above the first run's: value, low, high; nan on other inputs."""
+    if not one.of_task.same(one.data, first.data):
+        return np.nan, np.nan, np.nan
+    return one.of_task.lead(one.data, one.scores[one.compared], first.scores[one.compared])
+
+
 def texts_of(tables, table):
     """The texts of what `side_by_side` gives; table: a function from a header and rows to one."""
     (header, rows), (of_gaps, gaps), settings = tables
-    rows = [[name, *(cell(x) if len(x) == 3 else "{:.1f} ± {:.1f}".format(*x) for x in of_run)]
+
+    def of_seeds(mean, deviation):
+        return "–" if np.isnan(mean) else f"{mean:.1f} ± {deviation:.1f}"
+
+    rows = [[name, *(cell(x) if len(x) == 3 else of_seeds(*x) for x in of_run)]
             for name, *of_run in rows]
     gaps = [[name, *(cell(gap, "+.1f") for gap in of_run)] for name, *of_run in gaps]
     return [NOTE, table(header, rows), table(of_gaps, gaps), "Settings that differ:",
             table(*settings)]
-
-
-def over(first, one):
-    """By how much a Measured is above the first run's: value, low, high; nan on other inputs."""
-    if one.task == "response":
-        texts = [data.corpus.test.keys[data.pairs] for data in (first.data, one.data)]
-        if not np.array_equal(*texts):                        # their hashes: (n, 2)
-            return np.nan, np.nan, np.nan
-    return one.module.lead(one.data, *(of_run.scores[ROWS[one.task]] for of_run in (one, first)))
 
 
 def alike(runs):
@@ -95,10 +101,8 @@ def main(argv=None):
     options = parser.parse_intermixed_args(argv)
     if len(options.run) < 2:
         raise UserError(f"{options.run[0]}: expected two runs or more; name another one")
-    results = []
-    for run in map(load_run, progress(options.run, "measuring", unit=" runs")):
-        found = measured(run, options.data, ROWS, choosing=True)
-        results.append((run, {(one.task, one.name): one for one in found}))
+    tasks = [task for task in EVALUATIONS if evaluation_of(task).COMPARED]
+    results = measure([*map(load_run, options.run)], options.data, tasks, choosing=True)
     tables, absent = side_by_side(results), dict.fromkeys(
         show(one) for _, found in results for one in found.values() if one.absent)
     if options.json:

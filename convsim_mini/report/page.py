@@ -1,6 +1,6 @@
 """The report as Markdown: the paper's tables and figures with our numbers, task by task.
 
-`results` holds (Run, (task, data set) → Measured) of each run. Functions return paragraphs.
+`results` is what `measure` of compare.py returns. Functions return paragraphs.
 """
 
 from pathlib import Path
@@ -9,13 +9,13 @@ import numpy as np
 from scipy.stats import rankdata
 
 from ..common.cli import progress
-from ..common.figures import new_figure, save_figure
 from ..common.tables import markdown
 from ..core.model import ENCODERS
-from ..evaluation import EVALUATIONS, sts
+from ..evaluation import EVALUATIONS
 from ..evaluation.results import cell, show
 from ..training.run import LOG, read_log
 from .compare import side_by_side, texts_of
+from .figures import figure_7, figure_8
 
 INTRODUCTION = """A table holds what every run reaches on one data set, the baselines, and what
 others published; the paper is Yang et al. 2018. P@N is measured on each run's own corpus. Brackets
@@ -30,8 +30,8 @@ on the same pairs, "Side by side" has the difference with its interval.""",
     "sts": """### Tables 3 and 4
 
 `python -m convsim_mini.tune RUN --data DIR` makes the tuned rows of a run. The paper: NLI helps
-captions most (§5), by 7.0 on dev. Tuning helps news most (§5), by 8.9 on dev after conversations
-alone.""", "nli": "### Table 2", "cqa": "### Table 6"}
+captions most (§5), by 7.0 on dev. Tuning helps news most (§5), by 8.9 on dev where only
+conversations were learned.""", "nli": "### Table 2", "cqa": "### Table 6"}
 TABLE_5 = """All pairs are ranked by the run's score and by people's. The good pairs have the
 nearest two ranks: one among those that people gave 4 or more, one among those with 1 or less. The
 bad pairs are those that the run ranks most too high and most too low."""
@@ -44,13 +44,13 @@ def page(results, tasks, folder):
     tasks: those of EVALUATIONS that were measured
     """
     parts = ["# The paper's tables and figures, from our own runs", INTRODUCTION,
-             "## The runs", runs_table(results)]
+             "## The runs", runs_table([run for run, _ in results])]
     if results[1:]:
         parts += ["## Side by side", *texts_of(side_by_side(results), markdown)]
     for task in progress(tasks, "writing", unit=" tasks"):
         parts += [f"## {task}: {EVALUATIONS[task]}", PAPER.get(task, ""), *tables(results, task)]
         if task == "sts":
-            parts += [*on_dev(results[0], folder), *figure_8(results, folder)]
+            parts += [*on_dev(results[0], folder), *more_nli(results, folder)]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -59,25 +59,23 @@ def tables(results, task):
     titles = {}
     for run, found in results:
         for one in (one for one in found.values() if one.task == task):
-            title = f"{run.name}: " if one.absent else one.module.title(one.name, one.data)
+            title = f"{run.name}: " if one.absent else one.title
             titles.setdefault(title, {})[run.name] = one
     return [show(of_runs, markdown) for of_runs in titles.values()]
 
 
-def runs_table(results):
+def runs_table(runs):
     """What each run is. Its seconds were spent in training, not in measuring and saving."""
     rows = []
-    for run, _ in results:
-        config = run.config
-        log = read_log(run.path.with_name(LOG))
+    for run in runs:
+        config, log = run.config, read_log(run.path.with_name(LOG))
         files = [Path(path).name for path in config.pairs] or ["chitchat-dataset"]
-        seconds = [f"{record['seconds']:,.0f}" for record in log if "seconds" in record]
-        machines = {record["machine"] for record in log if "machine" in record}
+        seconds = [f"{record['seconds']:,.0f}" for record in log if "seconds" in record] or ["–"]
+        machines = {record["machine"] for record in log if "machine" in record} or {"–"}
         rows.append([run.name, Path(config.init or "–").name,
                      ENCODERS[config.model.encoder].short, TRAINED_ON[config.task],
-                     ", ".join(files), config.preset, config.seed,
-                     f"{run.step:,}", f"{config.optim.batch_size:,}",
-                     seconds[-1] if seconds else "–", " and ".join(sorted(machines)) or "–"])
+                     ", ".join(files), config.preset, config.seed, f"{run.step:,}",
+                     f"{config.optim.batch_size:,}", seconds[-1], " and ".join(sorted(machines))])
     return markdown(["run", "started from", "encoder", "trained on", "pairs of", "preset", "seed",
                      "step kept", "batch", "seconds", "machine"], rows)
 
@@ -88,7 +86,7 @@ def on_dev(result, folder):
     if ("sts", "dev") not in found:
         return []
     pairs, similarity = found["sts", "dev"].data, found["sts", "dev"].scores["trained"]
-    sts.plot(folder / "figure_7.png", "dev", pairs, similarity)
+    figure_7(folder / "figure_7.png", "dev", pairs, similarity)
     on = f"{run.name} on STS dev"
     return [f"### Table 5: good and bad pairs of {on}", TABLE_5, table_5(similarity, pairs),
             f"### Figure 7: score against label, {on}", "![figure 7](figure_7.png)"]
@@ -106,29 +104,28 @@ def table_5(similarity, pairs):
     return markdown(["", "−arccos", "people, 0–5", "sentence 1", "sentence 2"], rows)
 
 
-def figure_8(results, folder):
-    """r against the share of the NLI data, where three runs or more show it.
+def more_nli(results, folder):
+    """Figure 8: r against the share of the NLI data, where three runs or more show it."""
+    percentages, curves = curves_over_nli(results)
+    if not curves or len(percentages) < 3:
+        return []
+    figure_8(folder / "figure_8.png", percentages, curves)
+    header = ["r × 100", *(f"{percentage:.0f}%" for percentage in percentages)]
+    return ["### Figure 8: how much NLI data it takes", "![figure 8](figure_8.png)",
+            markdown(header, [[name, *map(cell, curve)] for name, curve in curves.items()]),
+            FIGURE_8]
 
-    Runs on conversations stand at 0; of several runs at one share the last one counts.
+
+def curves_over_nli(results):
+    """Percentages of the NLI data, rising; and STS metric → its figure at each of them.
+
+    Runs on conversations have 0%. Of several runs with one percentage the last one counts.
     """
-    shares = {run.config.nli_fraction if run.config.task == "multitask" else 0.0: found
+    shares = {100 * run.config.nli_fraction if run.config.task == "multitask" else 0.0: found
               for run, found in results if run.config.task in ("conversation", "multitask")}
     curves, shares = {}, dict(sorted(shares.items()))
     for split in ("dev", "test"):
         ones = [found.get(("sts", split)) for found in shares.values()]
         for metric in ("r", "captions") if all(ones) else ():
             curves[f"{metric}, {split}"] = [one.figures()["trained"][metric] for one in ones]
-    if not curves or len(shares) < 3:
-        return []
-    percentages = [100 * share for share in shares]
-    figure, axes = new_figure()
-    for name, curve in curves.items():
-        axes.plot(percentages, [value for value, *_ in curve], "o-", label=name)
-    axes.set(xlabel="NLI data used in multitask training (%; 0: only conversations)",
-             ylabel="Pearson's r × 100", title="STS Benchmark against the amount of NLI data")
-    axes.legend()
-    save_figure(figure, folder / "figure_8.png")
-    header = ["r × 100", *(f"{percentage:.0f}%" for percentage in percentages)]
-    return ["### Figure 8: how much NLI data it takes", "![figure 8](figure_8.png)",
-            markdown(header, [[name, *map(cell, curve)] for name, curve in curves.items()]),
-            FIGURE_8]
+    return [*shares], curves

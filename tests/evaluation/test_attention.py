@@ -17,11 +17,11 @@ from small_transformer import random_sentences, small_model
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, pair_file, cache_folder):
-    """A small Transformer's run of 20 steps; tests must not change its weights."""
+    """A small Transformer's run of 4 steps; tests must not change its weights."""
     folder = tmp_path_factory.mktemp("transformer") / "run"
     with contextlib.redirect_stdout(io.StringIO()) as told:
         train.main(["--encoder", "transformer", *SMALL, "--model.heads", "2", "--model.hidden",
-                    "24", "--model.max_tokens", "8", "--steps", "20", "--evaluations", "2",
+                    "24", "--model.max_tokens", "8", "--steps", "4", "--evaluations", "1",
                     "--pairs", str(pair_file), "--cache", str(cache_folder), "--run", str(folder)])
     assert "sentences have more than 8 pieces of words and are cut there" in told.getvalue()
     return str(folder)

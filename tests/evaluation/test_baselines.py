@@ -59,11 +59,15 @@ def random_documents(seed, documents=40, words=30):
     return pack(*(rng.integers(words, size=rng.integers(1, 12)).tolist() for _ in range(documents)))
 
 
+def ids_of(packed):
+    """A list of ids for each sentence."""
+    return [some.tolist() for some in np.split(packed.ids, packed.offsets[1:-1])]
+
+
 def frequencies(packed, words=30):
     """Document frequencies by counting: N, df."""
-    sentences = [set(packed.ids[a:b].tolist()) for a, b in zip(packed.offsets, packed.offsets[1:])]
-    return len(sentences), np.array([sum(word in sentence for sentence in sentences)
-                                     for word in range(words)])
+    df = Counter(word for ids in ids_of(packed) for word in set(ids))
+    return len(packed.lengths), np.array([df[word] for word in range(words)])
 
 
 def test_term_counts_counts_and_leaves_its_input_as_it_is():
@@ -88,10 +92,9 @@ def test_tfidf_rows_have_unit_length_and_follow_the_formula():
     sentences, df = frequencies(packed)
     rows = tfidf(packed, sentences, df).toarray()
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
-    for b, row in enumerate(rows):
+    for ids, row in zip(ids_of(packed), rows):
         expected = np.zeros(30)
-        for word, tf in Counter(
-                packed.ids[packed.offsets[b]:packed.offsets[b + 1]].tolist()).items():
+        for word, tf in Counter(ids).items():
             expected[word] = (1 + math.log(tf)) * math.log((1 + sentences) / (1 + df[word]))
         np.testing.assert_allclose(row, expected / np.linalg.norm(expected), atol=1e-6)
 
@@ -107,15 +110,13 @@ def test_bm25_is_the_formula_in_a_double_loop():
     sentences, df = frequencies(documents)
     scores = (term_counts(queries, 30) @ bm25_documents(documents, sentences, df).T).toarray()
     mean_length = len(documents.ids) / sentences
-    for q in range(10):
-        for d in range(sentences):
-            document = documents.ids[documents.offsets[d]:documents.offsets[d + 1]].tolist()
-            expected = 0
-            for word in queries.ids[queries.offsets[q]:queries.offsets[q + 1]].tolist():
-                tf, idf = (document.count(word),
-                           math.log(1 + (sentences - df[word] + 0.5) / (df[word] + 0.5)))
-                expected += (idf * tf * 2.2
-                             / (tf + 1.2 * (0.25 + 0.75 * len(document) / mean_length)))
+    for q, query in enumerate(ids_of(queries)):
+        for d, document in enumerate(ids_of(documents)):
+            expected, slack = 0, 1.2 * (0.25 + 0.75 * len(document) / mean_length)
+            for word in query:
+                tf = document.count(word)
+                idf = math.log(1 + (sentences - df[word] + 0.5) / (df[word] + 0.5))
+                expected += idf * tf * 2.2 / (tf + slack)
             assert scores[q, d] == pytest.approx(expected, rel=1e-5)
 
 
@@ -236,8 +237,7 @@ VECTORS = {"cat": [0.5, -1, 2], "the": [1e-3, 0, 3]}
 
 
 def write(path, text):
-    pack = {".gz": gzip.compress,
-            ".zst": zstd.compress}.get(path.suffix, bytes)
+    pack = {".gz": gzip.compress, ".zst": zstd.compress}.get(path.suffix, bytes)
     path.write_bytes(pack(text.encode()))
     return path
 
@@ -257,7 +257,6 @@ def test_text_files_of_word2vec_and_glove(tmp_path, name, head, end):
 @pytest.mark.parametrize("text, message", [
     ("", "v.txt: is empty"),
     ("cat 1 2 3\nthe 1 2\n", 'v.txt, line 2: "the 1 2", expected a word and 3 numbers'),
-    ("cat 1 2 3\nzebra 1 2\n", 'v.txt, line 2: "zebra 1 2", expected a word and 3 numbers'),
     ("cat 1 2 3\n2 3\n", 'v.txt, line 2: "2 3", expected a word and 3 numbers'),
     ("2 2\ncat 1 2 3\nthe 1 2 3\n", "v.txt: holds none of the 2 words of these texts"),
     ("cat 1 2 3\nthe 1 x 3\n", 'v.txt, line 2: "the 1 x 3"'),

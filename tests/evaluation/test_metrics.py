@@ -60,14 +60,15 @@ def test_too_few_items_have_no_interval(n):
 
 
 def test_the_interval_of_a_difference_of_correlations_is_that_of_each_resample():
-    rng, differences = np.random.default_rng(1), []
+    rng = np.random.default_rng(1)
     y = rng.integers(0, 26, 12) / 5
     x, z = y + 1.5 * rng.standard_normal(12), y ** 1.5 + 4 * rng.standard_normal(12)
-    for drawn in np.random.default_rng(2).integers(0, 12, (20_000, 12)):
-        r = 100 * np.corrcoef(np.stack([x, z, y])[:, drawn])
-        differences.append(r[0, 2] - r[1, 2])
+    drawn = np.stack([x, z, y])[:, np.random.default_rng(2).integers(0, 12, (20_000, 12))]
+    drawn -= drawn.mean(axis=2, keepdims=True)
+    drawn /= np.linalg.norm(drawn, axis=2, keepdims=True)
+    r = 100 * (drawn[:2] * drawn[2]).sum(axis=2)              # of x and of z with y: (2, 20000)
     _, low, high = sts.lead(Sts(None, y, [], []), x, z)
-    assert (low, high) == pytest.approx(tuple(np.quantile(differences, [0.025, 0.975])),
+    assert (low, high) == pytest.approx(tuple(np.quantile(r[0] - r[1], [0.025, 0.975])),
                                         abs=0.03 * (high - low))
 
 
@@ -80,9 +81,9 @@ def test_pairs_so_few_that_resamples_may_be_constant_leave_an_interval():
     assert np.isnan(sts.lead(own, np.ones(9), own.labels)).all()
 
 
-@pytest.mark.parametrize("scale", [1, 2, 0.1, 1 / 3, 1e6])
+@pytest.mark.parametrize("scale", [1, 1 / 3, 1e6])
 def test_a_system_is_never_better_than_itself_on_another_scale(scale):
-    y, noise = np.random.default_rng(2).standard_normal((2, 1_500))
+    y, noise = np.random.default_rng(2).standard_normal((2, 150))
     found = sts.lead(Sts(None, y, [], []), y + noise, scale * (y + noise) + 0.7)
     assert found == pytest.approx((0, 0, 0), abs=1e-9)
 

@@ -7,7 +7,7 @@ import pytest
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.core.model import embed, response_forward
-from convsim_mini.evaluation import cqa, response, sts
+from convsim_mini.evaluation import __main__ as evaluation, cqa, response, sts
 from convsim_mini.evaluation.baselines import bm25_documents
 from convsim_mini.evaluation.results import encode_of
 from convsim_mini.inference.tfidf import document_frequency, term_counts, tfidf
@@ -160,15 +160,14 @@ def test_a_run_that_goes_on_is_compared_with_the_one_before(run, test_set, train
 
 # ---------------------------------------------------------------- the command of them all
 
-def test_a_run_is_evaluated_on_what_is_there_and_the_rest_is_named(run_copy, tmp_path):
+def test_a_run_is_evaluated_on_what_is_there_and_the_rest_is_named(run_copy, tmp_path, capsys):
     done = command("evaluation", run_copy, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for title in ("Picking the true reply among 100", "STS own set", "own set: 10 questions"):
         assert done.stdout.count(title) == 1
     assert f"\nnli: not measured. {run_copy}: was trained without NLI; train on" in done.stdout
     assert "\nsenteval: not measured. --data is missing" in done.stdout
-    done = command("evaluation", run_copy, "--on", "sts", "cqa", "--data", tmp_path, cwd=tmp_path)
-    sts_line, _, cqa_line, _ = done.stdout.splitlines()
-    assert (done.returncode == 0
-            and sts_line.startswith(f"sts: not measured. {tmp_path}: lacks sts-train.csv"))
+    evaluation.main([str(run_copy), "--on", "sts", "cqa", "--data", str(tmp_path)])
+    sts_line, _, cqa_line, _ = capsys.readouterr().out.splitlines()
+    assert sts_line.startswith(f"sts: not measured. {tmp_path}: lacks sts-train.csv")
     assert cqa_line.startswith(f"cqa: not measured. {tmp_path}: lacks *.xml")

@@ -1,6 +1,8 @@
 """Figures in one shape: rows, tables, who is ahead, what others published, JSON, a new task."""
 
 import json
+import re
+import shutil
 import sys
 from types import SimpleNamespace
 
@@ -11,17 +13,15 @@ from convsim_mini.evaluation import EVALUATIONS, __main__ as evaluation, command
 from convsim_mini.evaluation.cqa import Candidate, Question
 from convsim_mini.evaluation.metrics import difference, without_interval
 from convsim_mini.evaluation.results import Measured, PUBLISHED, cell, grid, measured, show
-from convsim_mini.report import __main__ as report
+from convsim_mini.report import __main__ as report, compare
 from convsim_mini.training.run import load_run
-
-from conftest import command as run_command
 
 
 @pytest.fixture
 def toy(monkeypatch, tmp_path):
     """The options of a run's command for a task of one file, and the task: lengths of texts."""
     module = SimpleNamespace(
-        __doc__="How long are its texts?",
+        __doc__="How long are its texts?", COMPARED="pieces",
         find=lambda data, run=None: {path.stem: path for path in data.glob("*.toy")},
         read=lambda path: path.read_text().splitlines(),
         scores=lambda run, texts, encode: {"pieces": run.vocabulary.encode(texts).lengths},
@@ -68,14 +68,21 @@ def test_a_new_evaluation_is_one_module_and_one_name_in_a_list(trained, toy, tmp
     report.main([run, *toy, "--on", "toy", "--out", str(tmp_path / "out")])
     text = (tmp_path / "out" / "report.md").read_text()
     assert "## toy: a toy\n\nsome, 4 texts\n\n| [95% interval]" in text and "\n\nA toy.\n" in text
+    other = shutil.copytree(run, tmp_path / "other")
+    compare.main([run, str(other), *toy])
+    shown = capsys.readouterr().out
+    assert "nan" not in shown and re.search("^run .* mean, toy some$", shown, re.MULTILINE)
+    assert re.search(r"^mean of run, other .* 1\.8 ± 0\.0$", shown, re.MULTILINE)
+    assert re.search(r"^other − run .* \+0\.0 \[\+0\.0, \+0\.0\]$", shown, re.MULTILINE)
 
 
-def test_json_holds_the_figures_that_the_tables_show(run_copy, tmp_path):
-    done = run_command("evaluation", run_copy, "--on", "response", "sts", "--json", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_json_holds_the_figures_that_the_tables_show(trained, capsys):
+    evaluation.main([str(trained[0]), "--on", "response", "sts", "--json"])
+    shown = capsys.readouterr()
     found = {(row["task"], row["data"], row["row"]): row
-             for row in map(json.loads, done.stdout.splitlines())}
-    one, = measured(load_run(run_copy), None, ["sts"])
+             for row in map(json.loads, shown.out.splitlines())}
+    one, = measured(load_run(trained[0]), None, ["sts"])
+    assert shown.err == ""
     assert {task for task, *_ in found} == {"response", "sts"}
     for row, figures in one.figures().items():
         for metric, figure in figures.items():

@@ -3,7 +3,6 @@
 import os
 import sys
 import warnings
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -16,12 +15,6 @@ from convsim_mini.evaluation.results import encode_of
 from convsim_mini.evaluation.senteval import FILES, TransferTask
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import load_run
-
-if find_spec("sklearn"):
-    import joblib
-    from convsim_mini.evaluation import classifiers
-needs_scikit_learn = pytest.mark.skipif(find_spec("sklearn") is None,
-                                        reason="scikit-learn is not installed")
 
 FORMS = {    # a line of each file, as it is published
     "SST-2": "{one} \t{label}\n", "SST-5": "{label} {one}\n", "TREC": "{label}:other {one}\n",
@@ -48,7 +41,23 @@ def row(name, k):
 
 
 @pytest.fixture
-def small(tmp_path, monkeypatch):
+def classifiers():
+    """The module; its classifiers learn in this process."""
+    joblib = pytest.importorskip("joblib", reason="scikit-learn is not installed")
+    from convsim_mini.evaluation import classifiers
+    with joblib.parallel_config(backend="sequential"):
+        yield classifiers
+
+
+@pytest.fixture
+def processes(classifiers):
+    """A function that gives a context, in which classifiers learn as in the command: processes."""
+    from joblib import parallel_config
+    return lambda: parallel_config(backend="loky")
+
+
+@pytest.fixture
+def small(classifiers, tmp_path, monkeypatch):
     """A folder with all tasks in small, whose official numbers of rows are 60, 61 and 62."""
     for name, files in FILES.items():
         monkeypatch.setattr(files, "counts", {
@@ -78,7 +87,6 @@ def task_of(labels, *counts, sides=1, **settings):
 
 # ---------------------------------------------------------------- the official files
 
-@needs_scikit_learn
 @pytest.mark.parametrize("name", FILES)
 def test_a_task_of_the_official_shape_is_read_whole(small, name):
     task = senteval.read({name: found_in(small)[name]})[name]
@@ -99,7 +107,6 @@ def test_a_task_of_the_official_shape_is_read_whole(small, name):
         files.counts) - 1)
 
 
-@needs_scikit_learn
 @pytest.mark.parametrize("task, file, old, new, message", [
     ("MR", "MR/rt-polarity.neg", b"a good", b"\n", ": 61 rows, expected the official 60; fetch it"),
     ("CR", "CR/custrev.pos", b"\n \n", b"\n", ": 60 rows, expected the official 61"),
@@ -120,8 +127,7 @@ def test_what_is_wrong_with_a_file_is_said(small, task, file, old, new, message)
     assert str(raised.value).startswith(f"{path}{message}"), raised.value
 
 
-@needs_scikit_learn
-def test_where_test_is_missing_dev_is_measured_and_train_alone_chooses(small):
+def test_where_test_is_missing_dev_is_measured_and_only_train_chooses(small, classifiers):
     rng = np.random.default_rng(0)
     folder = small / "senteval" / "downstream"
     (folder / "SST" / "fine" / "sentiment-test").unlink()
@@ -157,8 +163,7 @@ def test_without_data_or_scikit_learn_it_says_what_it_needs(tmp_path, monkeypatc
     assert found_in(tmp_path) == {"STS-B": {path.name: path for path in paths}}
 
 
-@needs_scikit_learn
-def test_the_official_files_have_the_official_counts(data_folder):
+def test_the_official_files_have_the_official_counts(data_folder, classifiers):
     tasks = senteval.read(found_in(data_folder))
     assert list(tasks) == list(FILES)
     classes = {name: np.bincount(task.labels).tolist() for name, task in tasks.items()
@@ -178,7 +183,7 @@ def test_the_official_files_have_the_official_counts(data_folder):
 # ---------------------------------------------------------------- who learns from which rows
 
 @pytest.fixture
-def fits(monkeypatch):
+def fits(classifiers, monkeypatch):
     """A list of what classifiers learn from and answer, in this process: (rows, rows) each.
 
     The features of row k are k.
@@ -195,12 +200,10 @@ def fits(monkeypatch):
             return np.full(len(x), self.answer)
 
     monkeypatch.setattr(classifiers, "Classifier", Spy)
-    with joblib.parallel_config(backend="sequential"):
-        yield calls
+    return calls
 
 
-@needs_scikit_learn
-def test_no_row_is_judged_or_tested_by_a_classifier_that_saw_it(fits):
+def test_no_row_is_judged_or_tested_by_a_classifier_that_saw_it(classifiers, fits):
     rows, labels = np.arange(100.0)[:, None], np.arange(100) % 2
     classifiers.learn(rows, task_of(labels))
     assert len(fits) == 10 * (4 * 10 + 1) and not any(train & tested for train, tested in fits)
@@ -219,13 +222,14 @@ def test_no_row_is_judged_or_tested_by_a_classifier_that_saw_it(fits):
     assert all(one | two == train and len(two) == 6 for one, two in fits[:-1])
 
 
-@needs_scikit_learn
-def test_processes_find_what_one_process_finds_and_a_killed_one_ends_the_command(monkeypatch):
+def test_processes_find_what_one_process_finds_and_a_killed_one_ends_the_command(
+        classifiers, processes, monkeypatch):
     """To the bit, and every time."""
     x, labels = np.random.default_rng(0).standard_normal((90, 6)), np.arange(90) % 3
+    monkeypatch.setattr(classifiers, "STRENGTHS", (1e-3, 1e-2))
     for task in (task_of(labels), task_of(labels, 50, 20, 20), task_of(labels / 2, 50, 0, 40)):
         found = classifiers.learn(x, task)
-        with joblib.parallel_config(backend="sequential"):
+        with processes():
             assert (classifiers.learn(x, task) == found).all()
 
     class Killed(classifiers.Classifier):
@@ -233,13 +237,12 @@ def test_processes_find_what_one_process_finds_and_a_killed_one_ends_the_command
             os._exit(9)
 
     monkeypatch.setattr(classifiers, "Classifier", Killed)
-    with pytest.raises(UserError, match="a process of this command was killed"):
+    with processes(), pytest.raises(UserError, match="a process of this command was killed"):
         classifiers.learn(x, task_of(labels))
 
 
-@needs_scikit_learn
 @pytest.mark.parametrize("scored", [False, True])
-def test_the_strength_is_the_best_one_on_dev(monkeypatch, scored):
+def test_the_strength_is_the_best_one_on_dev(classifiers, monkeypatch, scored):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((400, 80))
     labels = (x[:, 0] + rng.standard_normal(400) > 0).astype(int)
@@ -256,8 +259,7 @@ def test_the_strength_is_the_best_one_on_dev(monkeypatch, scored):
     assert (found == models[1].predict(x[300:])).all()
 
 
-@needs_scikit_learn
-def test_pairs_are_seen_as_differences_and_products():
+def test_pairs_are_seen_as_differences_and_products(classifiers):
     u, v = np.random.default_rng(0).standard_normal((2, 60, 3))
     x = np.hstack([abs(u - v), u * v])
     labels = (x @ [1, -1, 1, 1, 1, -1] > 1).astype(int)
@@ -265,8 +267,8 @@ def test_pairs_are_seen_as_differences_and_products():
     assert (found == classifiers.learn(x, task_of(labels, 30, 10, 20))).all()
 
 
-@needs_scikit_learn
-def test_a_large_task_learned_by_blocks_is_the_same_regression_on_vectors_too(monkeypatch):
+def test_a_large_task_learned_by_blocks_is_the_same_regression_on_vectors_too(
+        classifiers, monkeypatch):
     rng = np.random.default_rng(0)
     monkeypatch.setattr(classifiers, "ROWS_AT_ONCE", 300)
     u, v = rng.standard_normal((2, 1_500, 3)) * np.array([[[1, 2, 5]], [[1, 1, 1]]])
@@ -278,16 +280,14 @@ def test_a_large_task_learned_by_blocks_is_the_same_regression_on_vectors_too(mo
     assert len(found) == 300 and np.mean(found != expected) < 0.1
 
 
-@needs_scikit_learn
-def test_a_score_is_shared_among_its_two_grades():
+def test_a_score_is_shared_among_its_two_grades(classifiers):
     x, scores = np.repeat(np.eye(4), 50, axis=0), np.repeat([1, 3.6, 4, 2.25], 50)
     model = classifiers.Classifier(1e-5).fit(x, scores)
     np.testing.assert_allclose(model.predict(x), scores, atol=0.05)
     assert model.model.n_iter_.max() < 1_000
 
 
-@needs_scikit_learn
-def test_the_penalty_is_half_the_strength_times_the_squared_weights():
+def test_the_penalty_is_half_the_strength_times_the_squared_weights(classifiers):
     """Against the formula: the gradient of the mean loss plus λ/2 ‖W‖² is 0."""
     rng = np.random.default_rng(0)
     x, labels = rng.standard_normal((80, 3)), rng.integers(0, 2, 80)
@@ -296,11 +296,11 @@ def test_the_penalty_is_half_the_strength_times_the_squared_weights():
     np.testing.assert_allclose(x.T @ error / 80 + 0.05 * model.coef_[0], 0, atol=1e-3)
 
 
-@needs_scikit_learn
-def test_no_warning_reaches_the_user(capfd):
+def test_no_warning_reaches_the_user(classifiers, processes, capfd, monkeypatch):
     rng = np.random.default_rng(0)
     x, labels = 100 * rng.standard_normal((60, 30)), (np.arange(60) % 15 == 0).astype(int)
-    with warnings.catch_warnings(record=True) as caught:
+    monkeypatch.setattr(classifiers, "STRENGTHS", (1e-5,))
+    with warnings.catch_warnings(record=True) as caught, processes():
         warnings.simplefilter("always")
         classifiers.learn(x, task_of(labels, 40, 10, 10))
         classifiers.learn(x, task_of(labels))
@@ -337,7 +337,6 @@ def test_f1_the_mean_and_the_most_frequent_class_are_their_definitions():
 
 
 @pytest.mark.long
-@needs_scikit_learn
 def test_a_run_and_word_vectors_are_measured_on_all_tasks_there(small, run_copy, capsys):
     (small / "senteval" / "downstream" / "SICK" / "SICK_train.txt").unlink()
     (small / "some.vec").write_text("a 1 0 0.5\ngood 0 1 0\nbad 0 -1 1\n")
@@ -355,8 +354,7 @@ def test_a_run_and_word_vectors_are_measured_on_all_tasks_there(small, run_copy,
     assert f"\nSICK-E: not measured. {small} lacks SICK/SICK_train.txt or " in "\n".join(lines)
 
 
-@needs_scikit_learn
-def test_each_row_learns_from_its_own_vectors(trained, monkeypatch):
+def test_each_row_learns_from_its_own_vectors(trained, classifiers, monkeypatch):
     """A run's are those of `encode`."""
     run = load_run(trained[0])
     seen = []

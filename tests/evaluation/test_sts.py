@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.evaluation import command, cqa, sts
+from convsim_mini.evaluation import command, sts
 from convsim_mini.evaluation.metrics import correlation, pearson, spearman
 from convsim_mini.evaluation.results import encode_of, measured
 from convsim_mini.evaluation.sts import Sts
@@ -203,9 +203,6 @@ def test_whatever_encodes_is_scored_by_its_cosines(encoder):
     expected = np.vecdot(encoder.encode(own.sentences1), encoder.encode(own.sentences2))
     np.testing.assert_allclose(sts.scores(None, own, encode)["trained, as cosine"],
                                expected, atol=1e-5)
-    questions = cqa.read(cqa.OWN)
-    np.testing.assert_allclose(cqa.scores(None, questions, encode)["trained"],
-                               cqa.cosines(questions, encoder.encode), atol=1e-5)
     (one,) = measured(encode, None, ["sts"])
     assert one.figures()["trained, as cosine"]["r"] == pytest.approx(
         correlation(expected, own.labels), abs=1e-3)

@@ -1,0 +1,47 @@
+"""Standard output and error, made fit for the texts of strangers and for any terminal."""
+
+import os
+import re
+import sys
+from contextlib import suppress
+
+# What can steer a terminal: control characters but tab and line end; what turns text's direction,
+# which Unicode calls Bidi_Control.
+STEERING = re.compile("[\0-\b\v-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def replace_streams():
+    """Make sys.stdout and sys.stderr _Shown, unless they were replaced before, as by pytest.
+
+    What is closed, as a daemon's are, becomes the null device.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, mode, errors="replace"))
+        elif mode == "w" and stream is getattr(sys, f"__{name}__"):
+            setattr(sys, name, _Shown(stream, lost=OSError if name == "stderr" else ()))
+
+
+class _Shown:
+    """A stream that shows "\ufffd" for STEERING and "?" for a letter that it lacks.
+
+    Errors of the types `lost` are ignored: what a terminal that was closed cannot show any more, as
+    messages and bars, is lost, and the command continues.
+    """
+
+    def __init__(self, stream, lost):
+        stream.reconfigure(errors="replace")
+        self.stream, self.lost = stream, lost
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+    def write(self, text):
+        begin = "\r" if text.startswith("\r") else ""         # a progress bar begins so
+        with suppress(self.lost):
+            self.stream.write(begin + STEERING.sub("\ufffd", text[len(begin):]))
+
+    def flush(self):
+        with suppress(self.lost):
+            self.stream.flush()

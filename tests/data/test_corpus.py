@@ -21,10 +21,10 @@ import pytest
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data import pairs as pairs_module
-from convsim_mini.data import prepare
+from convsim_mini.data import passes, prepare
 from convsim_mini.data.corpus import SPLITS, share_of, some_pairs, split_of, text_key
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.data.tables_and_logs import Reading
+from convsim_mini.data.layouts import Reading
 from convsim_mini.core.text import tokenize
 from convsim_mini.common.files import OURS
 
@@ -161,7 +161,7 @@ def test_several_files_in_many_parts_are_one_corpus_in_their_order(
 def test_rare_words_beyond_a_limit_are_forgotten_and_the_frequent_ones_counted_exactly(
         write_tsv, text_config, tmp_path, monkeypatch):
     monkeypatch.setattr(pairs_module, "CHUNK", 50)
-    monkeypatch.setattr(prepare, "MOST_WORDS_COUNTED", 500)
+    monkeypatch.setattr(passes, "MOST_WORDS_COUNTED", 500)
     rare = ["".join(letters) for letters in itertools.product("ra", repeat=13)]    # known letters
     pairs = [(f"remember friend {word}", f"friend always {word}") for word in rare[:5_000]]
     corpus = load_corpus([write_tsv(tmp_path / "a.tsv", pairs)], text_config, tmp_path / "cache")
@@ -373,7 +373,7 @@ def refused(task, number, **_):
     (failing, ZeroDivisionError, None)])
 def test_a_worker_that_dies_ends_the_preparation(
         work, error, message, pair_file, text_config, tmp_path, monkeypatch):
-    monkeypatch.setattr(prepare, "_tokenize", work)
+    monkeypatch.setattr(passes, "_tokenize", work)
     with pytest.raises(error, match=message):
         load_corpus([pair_file], text_config, tmp_path / "cache")
     assert caches(tmp_path / "cache") == []

@@ -16,8 +16,8 @@ from convsim_mini import encode
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.files import checksum
 from convsim_mini.core.text import tokenize
-from convsim_mini.data.tables_and_logs import Reading
-from convsim_mini.inference import index, rows, sentence_encoder
+from convsim_mini.data.layouts import Reading
+from convsim_mini.inference import index, sentence_encoder
 from convsim_mini.inference.index import (
     add_to_index, build_index, index_of, nearest, open_index)
 from convsim_mini.inference.rows import rows_of_file, rows_of_texts
@@ -39,9 +39,8 @@ def lines(pairs):
 
 @pytest.fixture
 def file(tmp_path, lines, monkeypatch):
-    """The lines as a file lines.txt in the current folder, read in several chunks."""
+    """The lines as a file lines.txt in the current folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(rows, "CHUNK", 400)
     path = tmp_path / "lines.txt"
     path.write_bytes("\n".join(lines).encode())
     return path
@@ -176,7 +175,7 @@ def test_tables_of_all_kinds_are_read_as_training_reads_them(
         tmp_path, name, data, options, column, found):
     (tmp_path / name).write_bytes(data)
     read = rows_of_file(tmp_path / name, **options)
-    assert (read.columns[0], [*read.chunks]) == (column, [found])
+    assert (read.columns[0], [*read.rows]) == (column, found)
 
 
 def test_the_columns_of_a_run_are_known_and_a_column_that_is_named_is_not_told(
@@ -350,13 +349,13 @@ def test_an_interrupted_index_or_addition_leaves_what_was_there(
 
 
 def test_of_two_that_add_at_the_same_time_the_second_ends(encoder, tmp_path):
-    def chunks():
+    def texts():
         add_to_index(encoder, rows_of_texts(["three"]), folder)
-        yield [{"line": "four"}]
+        yield "four"
 
     folder = tmp_path / "index"
     build_index(encoder, rows_of_texts(["one", "two"]), folder)
     with pytest.raises(UserError, match="another process is adding to it; wait for it"):
-        add_to_index(encoder, rows.Rows(("line", "line"), 0, chunks()), folder)
+        add_to_index(encoder, rows_of_texts(texts()), folder)
     assert open_index(folder, encoder).texts == ["one", "two"]
     assert [path.name for path in tmp_path.iterdir()] == ["index"]

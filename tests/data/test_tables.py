@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError, python_m
-from convsim_mini.data import tables_and_logs
+from convsim_mini.data import formats
 from convsim_mini.data.pairs import Pair, read_rows
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.data.tables_and_logs import INPUTS, RESPONSES, Reading
+from convsim_mini.data.layouts import INPUTS, RESPONSES, Reading
 
 PAIRS = [("how are you, friend?", "fine,\nthanks"), ("a; b", 'she said "no"'), ("é", "à")]
 
@@ -158,11 +158,11 @@ def test_what_is_wrong_is_said_with_its_place(name, text, columns, message, tmp_
 
 def test_what_is_not_installed_is_said_with_the_command_that_installs_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setattr(tables_and_logs, "find_spec", lambda name: None)
+    monkeypatch.setattr(formats, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=re.escape(python_m("pip install pyarrow"))):
         read(tmp_path / "a.parquet")
     with pytest.raises(UserError, match=re.escape(python_m("pip install chitchat-dataset"))):
-        tables_and_logs.default_corpus()
+        formats.default_corpus()
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])

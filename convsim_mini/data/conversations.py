@@ -7,7 +7,7 @@ from itertools import chain, dropwhile
 from tqdm import tqdm
 
 from ..common.cli import UserError
-from .layouts import IN_LOGS, REPLIES, columns_of_chat
+from .layouts import IN_LOGS, columns_of_chat
 from .texts import id_of, text_of
 
 PROMPTS = {"system", "developer"}                             # roles that prompt
@@ -15,18 +15,11 @@ TOOLS = "tool", "function", "ipython", "observation"          # how roles of too
 NOTHING = dict.fromkeys(IN_LOGS, "")                          # a message that is not there
 
 
-def pairs_of_messages(name, records, layout, columns):
-    """Yield the pairs in the records of the table `name`, as rows. layout, columns: its layout.
+def messages_of(name, records, columns):
+    """Yield the messages in the records of the table `name`, each a dict by IN_LOGS.
 
-    A message that has no text, or answers none that is there, gives a pair with an empty side, so
-    that it is counted. Raises UserError for a malformed record.
+    columns: of `layout_of`. Raises UserError for a bad row.
     """
-    messages = _messages(name, records, columns)
-    return _replies(name, messages) if layout == REPLIES else _adjacent_turns(messages)
-
-
-def _messages(name, records, columns):
-    """Yield the messages in records, each a dict by IN_LOGS. Raises UserError for a bad row."""
     for number, row in records:
         try:
             if isinstance(row, ValueError):
@@ -64,8 +57,11 @@ def _chat(items, thread):
     return others if several else dropwhile(prompts, said)
 
 
-def _replies(name, messages):
-    """Yield messages and replies as pairs, in whatever order a log has them."""
+def replies(name, messages):
+    """Yield messages and replies as pairs, in whatever order the log `name` has them.
+
+    A reply to a message that is not there is a pair with an empty input, so that it is counted.
+    """
     known, waiting, twice = {}, defaultdict(list), Counter()  # id → message; replies above theirs
     for message in messages:
         own, parent = message["id"], message["reply_to"]
@@ -84,13 +80,16 @@ def _replies(name, messages):
                    "go to the wrong one; expected each id once", file=sys.stderr)
 
 
-def _adjacent_turns(messages):
-    """Yield turns and answers as pairs. Messages of one speaker in a row are a turn."""
+def adjacent_turns(messages):
+    """Yield turns and answers as pairs. Messages of one speaker in a row are a turn.
+
+    A message without text or thread is a pair of empty texts, so that it is counted.
+    """
     before, now = {}, {}                                      # thread → turn, as a message
     for message in messages:
         thread, turn = message["thread"], now.get(message["thread"])
         if not (message["text"] and thread):
-            yield _pair(NOTHING, NOTHING)                     # which is counted as "no text"
+            yield _pair(NOTHING, NOTHING)
         elif turn and message["speaker"] and turn["speaker"] == message["speaker"]:
             turn["text"] += f" {message['text']}"
         else:

@@ -1,12 +1,13 @@
-"""Files → records: their rows, each with its number.
+"""Files and tables in memory → rows, which are dicts: column → value.
 
-A row is a dict, column → value, or the ValueError that says why it is none. A new format is a
-function here, and its entry in KINDS.
+A file gives records, (number, row); a malformed row is the ValueError that says what is wrong. A
+new format is a function here and its entry in FORMATS.
 """
 
 import csv
 import sys
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from itertools import chain, islice, pairwise, takewhile, zip_longest
@@ -17,8 +18,7 @@ from tqdm import tqdm
 
 from ..common.cli import UserError, python_m, user_errors
 from ..common.lines import MOST, SUFFIXES, parse_object, read_lines, read_object, text_lines
-from .layouts import FIELDS, Reading, by_names
-from .tables import names_of_columns, rows_of_table
+from .layouts import FIELDS, NOT_TOLD, Reading, by_names
 
 AHEAD = 100    # lines that a cell of a .tsv may have, or that tell whether there is a header
 
@@ -57,30 +57,24 @@ def read_csv(path, progress=None, reading=Reading()):
 def read_tsv(path, progress=None, reading=Reading()):
     """The records of a file with tabs between its cells.
 
-    Where columns are not given and the first line names none, it has no header: each line is an
-    input and its response, and a quotation mark is a mark like any other.
+    Its first line is a header if columns are given, if it has known names, or if it has only words
+    above a column of ids: single words or numbers. Without a header each line is an input and its
+    response, and a quotation mark is a mark like any other.
     """
     lines = text_lines(path, progress, encoding=reading.encoding)
     begin = [*islice(lines, 1 + AHEAD)]
     lines = chain(begin, lines)
     header, *rows = (line.split("\t") for line in begin)
-    if reading.columns or {*header} & {*reading.known} or _is_header(header, rows):
+    known = (reading.columns or {*header} & {*reading.known}
+             or by_names([dict.fromkeys(header)]) != NOT_TOLD)
+    words = len(rows) > 1 and all(cell.strip(' "').isidentifier() for cell in header)
+    columns = zip_longest(*rows, fillvalue="")
+    if known or words and any(all(" " not in cell for cell in column) for column in columns):
         return _records(path, _cells_of_tsv(lines))
     if all(cell.isidentifier() for cell in header):
         tqdm.write(f"{path}: line 1, {header}, is taken for a pair; if it names the columns: "
                    "--columns INPUT RESPONSE", file=sys.stderr)
     return _records(path, chain([FIELDS], (line.split("\t") if line else [] for line in lines)))
-
-
-def _is_header(header, rows):
-    """Whether the first line of a file with tabs names columns.
-
-    It does with known names, or with only words above a column of ids: single words or numbers.
-    """
-    words = len(rows) > 1 and all(cell.strip(' "').isidentifier() for cell in header)
-    columns = zip_longest(*rows, fillvalue="")
-    ids = any(all(" " not in cell for cell in column) for column in columns)
-    return bool(by_names([dict.fromkeys(header)])[0]) or words and ids
 
 
 def _records(path, table):
@@ -185,8 +179,61 @@ def _read_chitchat(path, progress, reading):
 
 
 # suffix → function(path, progress, Reading) that gives the records
-TABLES = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl, ".ndjson": read_jsonl,
-          ".parquet": _read_parquet}
-KINDS = TABLES | {".json": _read_chitchat}                    # the default corpus only
-EXPECTED = (f"pairs: a table with named columns ({', '.join(TABLES)}; plain, .gz or .zst), or "
+FORMATS = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl, ".ndjson": read_jsonl,
+           ".parquet": _read_parquet}
+KINDS = FORMATS | {".json": _read_chitchat}                   # .json: the default corpus only
+EXPECTED = (f"pairs: a table with named columns ({', '.join(FORMATS)}; plain, .gz or .zst), or "
             "lines of input TAB response in a .tsv; chat exports: python -m data_scripts.chats")
+
+
+# ---------------------------------------------------------------- tables in memory
+
+def rows_of_table(table):
+    """The rows of a table as dicts: an iterable.
+
+    table: of pandas, polars or arrow, or an iterable of dicts, named tuples, or pairs (input,
+    response): a Dataset of Hugging Face, rows of NumPy. Raises UserError for other rows.
+    """
+    if isinstance(table, Mapping) or hasattr(table, "collect"):
+        raise UserError(f"a {type(table).__name__} has no rows; expected a table that has, as "
+                        "pandas.DataFrame(it) or it.collect()")
+    if hasattr(table, "itertuples"):                          # pandas
+        names = names_of_columns("the table", table.columns, most=inf)
+        table = table.astype(object).where(table.notna(), None)
+        return (dict(zip(names, map(_plain, row))) for row in table.itertuples(False, None))
+    for method in ("to_pylist", "to_dicts"):                  # arrow, polars
+        if hasattr(table, method):
+            return getattr(table, method)()
+    return map(_row, table)
+
+
+def _row(row):
+    row = row._asdict() if hasattr(row, "_asdict") else _plain(row)
+    if isinstance(row, Mapping):
+        return {str(name): _plain(value) for name, value in row.items()}
+    if isinstance(row, (list, tuple)) and len(row) == 2:
+        return dict(zip(FIELDS, row))
+    raise UserError(f"a row is {str(row):.60}; expected (message, reply), or a dict of columns")
+
+
+def is_row(value):
+    """Whether a value is the row of a table, or else a text."""
+    return isinstance(_plain(value), (Mapping, tuple, list))
+
+
+def _plain(value):
+    """A value of NumPy as Python has it."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def names_of_columns(table, header, most=10_000):
+    """The names in a header, without white space around; of two called "a" one is "a (2)".
+
+    table: its name. Raises UserError for more names than `most`.
+    """
+    if len(header) > most:
+        raise UserError(f"{table}: has {len(header):,} columns, expected at most {most:,}; write a "
+                        "table of those that hold the texts")
+    names = [str(name).replace("\ufeff", "").strip() for name in header]
+    return [f"{name} ({names[:place].count(name) + 1})" if name and name in names[:place] else name
+            for place, name in enumerate(names)]

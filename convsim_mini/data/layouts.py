@@ -16,8 +16,9 @@ IN_LOGS = ("text", "thread", "speaker", "id", "reply_to")
 IN_CHATS = {"text": ("content", "value", "text", "message"),
             "speaker": ("role", "from", "speaker", "author", "sender")}    # ChatML, ShareGPT, …
 # the layouts, as users are told
-ROWS, CHATS = "a pair in each row", "a conversation in each row"
+PAIRS, CHATS = "a pair in each row", "a conversation in each row"
 REPLIES, THREADS = "messages and replies to them", "the messages of each thread in turn"
+NOT_TOLD = None, {}
 NAME_ONE = ("name the one to search in (with --replies, that of the answers): --column NAME; of "
             "chat: --columns INPUT RESPONSE")
 NAME_TWO = "name two of them: --columns INPUT RESPONSE"
@@ -35,9 +36,9 @@ class Reading(NamedTuple):
 
 
 def layout_of(name, rows, reading):
-    """What the rows of the table `name` hold: ROWS, …, and what is needed → its column.
+    """What the rows of the table `name` hold: PAIRS, …, and what is needed → its column.
 
-    The columns of a user or a run come first. What their names do not tell is told to the user.
+    Columns that a user or a run names come first; a guess by names is told on standard error.
     Raises UserError for columns that are missing, unknown, or there twice.
     """
     names = dict.fromkeys(chain.from_iterable(rows))
@@ -48,9 +49,9 @@ def layout_of(name, rows, reading):
         if column not in names:
             raise UserError(f'{name}: has no column "{column}"; {has}; {advice}'
                             f"{did_you_mean(column, names)}")
-    layout, columns = (ROWS, dict(zip(FIELDS, given))) if given else by_names(rows)
+    layout, columns = (PAIRS, dict(zip(FIELDS, given))) if given else by_names(rows)
     if not layout and one and len(names) == 1:
-        layout, columns = ROWS, dict.fromkeys(FIELDS[:1], *names)
+        layout, columns = PAIRS, dict.fromkeys(FIELDS[:1], *names)
     if not layout:
         raise UserError(f"{name}: cannot tell which columns hold input and response; {has}; the "
                         f"first line of a .csv must name its columns; {advice}; {OF_LOGS}")
@@ -59,7 +60,7 @@ def layout_of(name, rows, reading):
         if f"{column} (2)" in names:
             raise UserError(f'{name}: two columns are called "{column}"; expected one; give each a '
                             "name of its own")
-    if one and layout == ROWS:
+    if one and layout == PAIRS:
         given, told = reading.columns, f'the column "{found[-reading.side]}"'
     else:
         of = ", ".join(f'{what} = "{column}"' for what, column in columns.items())
@@ -70,19 +71,19 @@ def layout_of(name, rows, reading):
 
 
 def by_names(rows):
-    """As `layout_of`, by known names alone; (None, {}) where they do not tell."""
+    """The layout that known names of columns tell, or NOT_TOLD."""
     known = {name.strip(' "').lower().replace("-", "_"): name for name in chain.from_iterable(rows)}
     pair = [next((known[name] for name in names if name in known), None)
             for names in (INPUTS, RESPONSES)]
     if None not in pair:
-        return ROWS, dict(zip(FIELDS, pair))
+        return PAIRS, dict(zip(FIELDS, pair))
     for name, value in chain.from_iterable(row.items() for row in rows):
         if isinstance(value, list) and value and columns_of_chat(value[0]):
             return CHATS, {"messages": name}
     log = {what: known[what] for what in IN_LOGS if what in known}
     if log.keys() >= {"text", "id", "reply_to"}:
         return REPLIES, log
-    return (THREADS, log) if log.keys() >= {"text", "thread"} else (None, {})
+    return (THREADS, log) if log.keys() >= {"text", "thread"} else NOT_TOLD
 
 
 def columns_of_chat(item):

@@ -13,10 +13,9 @@ import regex
 from ..common.cli import UserError
 from ..common.files import write_text
 from ..common.lines import MOST
-from .conversations import pairs_of_messages
-from .formats import EXPECTED, read_file
-from .layouts import FIELDS, ROWS, Reading, layout_of
-from .tables import rows_of_table
+from .conversations import adjacent_turns, messages_of, replies
+from .formats import EXPECTED, read_file, rows_of_table
+from .layouts import FIELDS, PAIRS, REPLIES, Reading, layout_of
 from .texts import text_of
 
 CHUNK = 5_000      # records of a Part
@@ -128,9 +127,11 @@ def _records(source, progress, reading):
     if not rows:                                              # whoever makes pairs tells why
         return name, FIELDS, records
     layout, columns = layout_of(name, rows, reading)
-    if layout == ROWS:
+    if layout == PAIRS:
         return name, tuple(columns.values()), records
-    return name, FIELDS, enumerate(pairs_of_messages(name, records, layout, columns), start=1)
+    messages = messages_of(name, records, columns)
+    pairs = replies(name, messages) if layout == REPLIES else adjacent_turns(messages)
+    return name, FIELDS, enumerate(pairs, start=1)
 
 
 def _held(records, number):
@@ -151,12 +152,7 @@ def pair_of(row, fields=FIELDS):
     """A row as a Pair. Raises ValueError, which says what is wrong with it."""
     if isinstance(row, ValueError):
         raise row
-    texts = []
-    for name in fields:
-        try:
-            texts.append(text_of(row.get(name)))
-        except ValueError as error:
-            raise ValueError(f'"{name}": {error}') from None
+    texts = [text_of(row.get(name), f'"{name}": ') for name in fields]
     authors = [author if isinstance(author, str) else None
                for author in map(row.get, ("input_author", "response_author"))]
     return Pair(texts[0], texts[-1], *authors)

@@ -1,7 +1,6 @@
-"""The two passes that prepare a corpus, over parts of some thousand pairs each.
+"""The two passes that prepare a corpus: pairs into words, in several processes; words into pieces.
 
-The first filters the pairs, cuts them into words and counts these, in several processes; its parts
-lie on disk. The second cuts words into pieces and writes the splits.
+What the first makes of some thousand pairs each is a file, a pickled Words, which the second reads.
 """
 
 import os
@@ -29,21 +28,20 @@ EXAMPLES = 3
 
 
 class Words(NamedTuple):
-    """What the first pass makes of a part."""
+    """What the first pass makes of some thousand pairs."""
 
     removed: Counter    # "input: long" …: pairs that the filters removed
     examples: list      # the first pairs that are kept, as written
     counts: Counter     # the words of pairs for train
-    words: list         # all words
+    words: list         # each word once; the first is "", for an empty sentence
     kept: Split         # the pairs that are kept; its ids are places in `words`
 
 
 def count_words(paths, off, reading, folder):
     """The first pass, into files in a folder; → the words of train with counts, keys, a report.
 
-    off: filters that remove nothing; keys: uint64 (n, 2), of the n pairs that are kept. What
-    processes find goes through files: Python waits for ever for a result from one that is killed
-    while it sends it.
+    off: filters that remove nothing; keys: uint64 (n, 2), of the n pairs that are kept. Processes
+    hand over files: Python waits for ever for a result if a process is killed while it sends it.
     """
     counts, keys, removed = Counter(), [np.empty((0, 2), np.uint64)], Counter()
     report = {"read": 0, "malformed": 0, "removed": removed, "examples": []}
@@ -63,7 +61,7 @@ def count_words(paths, off, reading, folder):
         tasks = ((folder / f"{number:09}", pairs) for number, pairs in enumerate(pairs_of_files()))
         # few ahead, or pairs would pile up before they are tokenised
         for path in map_in_order(workers, partial(_tokenize, off=off), tasks, 4 * os.cpu_count()):
-            part = _read(path)
+            part = pickle.loads(path.read_bytes())
             keys.append(part.kept.keys)
             removed.update(part.removed)
             report["examples"] = (report["examples"] + part.examples)[:EXAMPLES]
@@ -76,9 +74,9 @@ def count_words(paths, off, reading, folder):
 def _tokenize(task, off=()):
     """What a process does with a task, a path and Pairs: it writes Words there; → the path."""
     path, pairs = task
-    removed, examples, counts = Counter(), [], Counter()
-    numbers = {"": 0}    # word → its place in `words`; "" stands for an empty sentence
-    sentences, keys = [], []
+    removed, counts = Counter(), Counter()
+    examples, sentences, keys = [], [], []
+    numbers = {"": 0}    # word → its place in `words`
     for pair in pairs:
         if rule := left_out(pair, off):
             removed[rule] += 1
@@ -97,10 +95,6 @@ def _tokenize(task, off=()):
     return path
 
 
-def _read(path):
-    return pickle.loads(path.read_bytes())
-
-
 def write_splits(parts, folder, vocabulary, tenths):
     """The second pass: from the folder `parts` into FILES of each split; → split → its pairs."""
     with ExitStack() as files:
@@ -108,7 +102,8 @@ def write_splits(parts, folder, vocabulary, tenths):
                for split in SPLITS for name in FILES}
         for split in SPLITS:
             out[split, "offsets"].write(np.zeros(1, np.int64))
-        for part in map(_read, sorted(parts.iterdir())):
+        for path in sorted(parts.iterdir()):
+            part = pickle.loads(path.read_bytes())
             of_words = vocabulary.pack([word] for word in part.words)     # "" becomes UNKNOWN
             names = splits_of(part.kept.keys[:, 0], tenths)
             for split in SPLITS:

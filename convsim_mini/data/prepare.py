@@ -1,9 +1,9 @@
 """Pairs on disk as packed ids: filtered, split and encoded once, then mapped into memory.
 
-A prepared corpus is a folder in the cache. It holds three files for each of the splits train, dev
-and test: the ids of all sentences end to end (input, response, input, …), their offsets, and a hash
-of each text. `meta.json` holds the vocabulary, a report, the files' checksums and one of its own.
-Memory grows with the corpus by 16 bytes a pair.
+A prepared corpus is a folder in the cache, with three files for each of train, dev and test: the
+ids of all sentences end to end (input, response, input, …), their offsets, and a hash of each text.
+`meta.json` holds the vocabulary, a report, the files' checksums and one of its own. Memory grows
+with the corpus by 16 bytes a pair.
 """
 
 import dataclasses
@@ -128,8 +128,8 @@ def _prepare(paths, text, reading, vocabulary, folder):
     off = [name.replace("_", " ") for name in text.filters_off]    # as RULES names them
     counts, keys, report = count_words(paths, off, reading, parts)
     own = vocabulary or Vocabulary.of_pieces(counts, text.pieces)
-    kept = write_splits(parts, folder, own, _tenths(keys) if vocabulary else None)
-    report["kept"] = kept
+    tenths = _tenths(keys) if vocabulary else None
+    kept = report["kept"] = write_splits(parts, folder, own, tenths)
     if min(kept.values()) < FEWEST:
         enough = "500" if vocabulary else "3,500 (500 with --init RUN)"
         raise UserError(f"{', '.join(map(str, paths))}: {len(keys):,} of {report['read']:,} pairs "

@@ -177,8 +177,6 @@ def _open(folder, encoder):
                       Path(folder, ROWS).read_bytes().splitlines())
         index.first = np.load(Path(folder, FIRST))
         index.tfidf = read_tfidf(Path(folder, TFIDF))
-        if {len(index.vectors), len(index.first), index.tfidf.columns.shape[0]} != {len(index)}:
-            raise ValueError("its files have different numbers of rows")
         return index
 
 

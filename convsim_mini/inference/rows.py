@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from ..common.cli import UserError
 from ..common.lines import text_lines
-from ..data.formats import KINDS, TABLES, kind_of
+from ..data.formats import FORMATS, KINDS, is_row, kind_of
 from ..data.layouts import Reading
 from ..data.pairs import read_rows
-from ..data.tables import is_row
 from ..data.texts import text_of, texts_of
 
 LINE = "line"    # the only column of a text file
@@ -62,7 +61,7 @@ def rows_of_file(path, reading=Reading()):
         return _rows_of_table(path, reading)
     name, file = ("standard input", sys.stdin.buffer) if path is None else (path, None)
     if reading.columns:
-        raise UserError(f"{name}: has no columns; expected a {', '.join(TABLES)} file, or leave "
+        raise UserError(f"{name}: has no columns; expected a {', '.join(FORMATS)} file, or leave "
                         "out --column and --columns")
     lines = text_lines(name, file=file, encoding=reading.encoding)
     first = next(lines)

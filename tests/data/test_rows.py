@@ -16,15 +16,7 @@ from convsim_mini.data.pairs import CHUNK, RULES, Pair, left_out, pair_of, read_
 from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.texts import text_of, texts_of
 
-
-def written(path, text):
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
-def read(path):
-    """All Pairs of a file."""
-    return [pair for part in read_rows(path) for pair in part.pairs]
+from pair_files import read, written
 
 
 # ---------------------------------------------------------------- filters

@@ -13,7 +13,7 @@ from textwrap import shorten
 
 from .fast.threads import claim_process
 from .common.cli import Parser, errors_in_one_line, positive_int
-from .data.tables_and_logs import Reading
+from .data.layouts import Reading
 from .inference.replies import best_replies, replies_of_file, replies_of_run
 from .inference.sentence_encoder import encoder_of, tell_unknown
 from .training.run import load_run
@@ -64,7 +64,7 @@ def main(argv=None):
     run = load_run(options.run)
     encoder = encoder_of(run)
     if options.replies:
-        reading = Reading(options.columns or (), options.encoding, encoder.columns, one=True)
+        reading = Reading(options.columns or (), options.encoding, encoder.columns, side=1)
         index = replies_of_file(encoder, options.replies, reading)
     else:
         index = replies_of_run(encoder, run)

@@ -10,19 +10,20 @@ FILE: lines of text, or a table with named columns (data_scripts/README.md says 
 """
 
 import json
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from .fast.threads import claim_process
 from .common.cli import Parser, UserError, errors_in_one_line, positive_int, progress
 from .common.files import write_rows
+from .common.lines import chunked
 from .common.tables import table
-from .data.tables_and_logs import Reading
+from .data.layouts import Reading
 from .inference.index import add_to_index, build_index, index_of, open_index
-from .data.texts import text_of
 from .inference.rows import LINE, rows_of_file, rows_of_texts
 from .inference.sentence_encoder import load, tell_cut, tell_unknown
 
+CHUNK = 4_096    # sentences whose vectors are in memory at a time
 MOST_COMPARED = 30
 MOST_SHOWN = 300    # characters of a cell; --json has all
 
@@ -116,18 +117,18 @@ def one_line(value):
 
 def few(rows):
     """The sentences of Rows. Raises UserError where they are more than 30."""
-    found = [*islice(chain.from_iterable(rows.chunks), MOST_COMPARED + 1)]
+    found = [*islice(rows.rows, MOST_COMPARED + 1)]
     if len(found) > MOST_COMPARED:
         raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search for "
                         "at once; give fewer, or write their vectors with --out FILE.npy")
-    return [text_of(row.get(rows.columns[rows.side])) for row in found]
+    return [rows.text(row) for row in found]
 
 
 def write_vectors(encoder, rows, path):
     """Write the vectors of Rows, a chunk at a time, as an .npy file; → a report."""
-    chunks = progress(rows.chunks, "encoding", unit=" blocks", delay=1)
-    vectors = (encoder.encode([text_of(row.get(rows.columns[rows.side])) for row in chunk],
-                              as_responses=rows.side == 1) for chunk in chunks)
+    chunks = progress(chunked(rows.rows, CHUNK), "encoding", unit=" blocks", delay=1)
+    vectors = (encoder.encode([rows.text(row) for row in chunk], as_responses=rows.side == 1)
+               for chunk in chunks)
     number = write_rows(path, vectors, encoder.dimension)
     return f"{number:,} vectors of {encoder.dimension} numbers, float32, unit length"
 
@@ -137,14 +138,14 @@ def given_rows(options, reading):
     if options.texts:
         return rows_of_texts(options.texts)
     if options.file:
-        return rows_of_file(options.file, reading, options.side)
-    return rows_of_file(None, reading._replace(columns=()))
+        return rows_of_file(options.file, reading)
+    return rows_of_file(None, reading._replace(columns=(), side=0))
 
 
 def search(encoder, sentences, options, reading):
     """Print the rows of --index, or of --search, that are nearest to each sentence."""
     index = open_index(options.index, encoder) if options.index else index_of(
-        encoder, rows_of_file(options.search, reading, options.side))
+        encoder, rows_of_file(options.search, reading))
     if options.side > index.side:
         raise UserError(f"--replies: {options.index} holds messages; make an index with --replies")
     for query, hits in zip(sentences, index.search(sentences, options.top, options.words)):
@@ -161,7 +162,7 @@ def main(argv=None):
     options = parse_options(argv)
     claim_process()
     encoder = load(options.run, options.device, options.tuned)
-    reading = Reading(options.columns, options.encoding, encoder.columns, one=True)
+    reading = Reading(options.columns, options.encoding, encoder.columns, options.side)
     rows = given_rows(options, reading)
     if options.out:
         print(f"{options.out}: {write_vectors(encoder, rows, options.out)}")

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.lines import text_lines
 from convsim_mini.data.labelled import lines_of
-from convsim_mini.data.tables_and_logs import Reading, read_jsonl, read_tsv
+from convsim_mini.data.formats import read_jsonl, read_tsv
+from convsim_mini.data.layouts import Reading
 from convsim_mini.evaluation.cqa import read as read_questions
 from convsim_mini.evaluation.sts import read as read_sts
 

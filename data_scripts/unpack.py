@@ -13,7 +13,8 @@ from typing import Callable, NamedTuple
 from tqdm import tqdm
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.data.tables_and_logs import Reading, read_tsv
+from convsim_mini.data.formats import read_tsv
+from convsim_mini.data.layouts import Reading
 from data_scripts.dump_files import decompressed
 
 CHUNK = 1 << 20

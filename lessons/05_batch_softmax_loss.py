@@ -28,7 +28,7 @@ from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forwa
 from convsim_mini.core.text import tokenize
 from convsim_mini.data.corpus import text_key
 from convsim_mini.data.pairs import read_rows
-from convsim_mini.data.tables_and_logs import default_corpus
+from convsim_mini.data.formats import default_corpus
 
 rng = np.random.default_rng(seed(8))
 

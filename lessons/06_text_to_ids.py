@@ -23,7 +23,7 @@ from lesson import check, claim, expect, np, plt, seed, show
 from convsim_mini.core.packed import bigram_buckets, words_and_bigrams
 from convsim_mini.core.text import UNKNOWN, Vocabulary, learn_pieces, tokenize
 from convsim_mini.data.pairs import read_rows
-from convsim_mini.data.tables_and_logs import default_corpus
+from convsim_mini.data.formats import default_corpus
 
 rng = np.random.default_rng(seed(4))
 pairs = (pair for chunk in read_rows(default_corpus()) for pair in chunk.pairs)

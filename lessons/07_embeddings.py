@@ -24,7 +24,7 @@ from convsim_mini.core.embeddings import SparseRows, summed
 from convsim_mini.core.gradcheck import numeric_gradient, relative_error
 from convsim_mini.core.text import tokenize
 from convsim_mini.data.pairs import read_rows
-from convsim_mini.data.tables_and_logs import default_corpus
+from convsim_mini.data.formats import default_corpus
 
 rng = np.random.default_rng(seed(5))
 

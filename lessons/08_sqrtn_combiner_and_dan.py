@@ -30,7 +30,7 @@ from convsim_mini.core.model import Model
 from convsim_mini.core.packed import Packed, words_and_bigrams
 from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.data.pairs import read_rows
-from convsim_mini.data.tables_and_logs import default_corpus
+from convsim_mini.data.formats import default_corpus
 
 rng = np.random.default_rng(seed(6))
 

@@ -23,7 +23,7 @@ from convsim_mini.core.packed import Packed
 from convsim_mini.core.text import tokenize
 from convsim_mini.core.transformer_layers import mean_pool_backward, mean_pool_forward
 from convsim_mini.data.pairs import read_rows
-from convsim_mini.data.tables_and_logs import default_corpus
+from convsim_mini.data.formats import default_corpus
 
 rng = np.random.default_rng(seed(11))
 

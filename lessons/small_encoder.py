@@ -14,7 +14,7 @@ from convsim_mini.core.schedule import rates
 from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.data.corpus import SPLITS, Corpus, split_of, text_key
 from convsim_mini.data.pairs import read_rows, removed_by
-from convsim_mini.data.tables_and_logs import default_corpus
+from convsim_mini.data.formats import default_corpus
 from convsim_mini.training.initial import initial_model
 
 

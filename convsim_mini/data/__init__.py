@@ -1,6 +1,6 @@
 """Text in, batches of packed ids out.
 
 Words become ids, sentences become splits of pairs that leave in batches. Read corpus.py. You may
-skip the rest: pairs.py and tables_and_logs.py, files as people have them; prepare.py, a corpus on
-disk; labelled.py, what stands in labelled data sets; snli.py, natural language inference.
+skip the rest. What people have becomes pairs in formats.py, layouts.py, conversations.py and
+pairs.py; prepare.py puts these on disk in two passes; labelled.py and snli.py read labelled data.
 """

@@ -46,6 +46,11 @@ def split_of(input_key, tenths=None):
     return "dev" if input_key // 10 % 25 == 0 else "train"
 
 
+def splits_of(keys, tenths):
+    """The names of the splits (n,) of pairs whose inputs have these keys (n,); see `split_of`."""
+    return np.array([split_of(key, tenths) for key in keys.tolist()], "U5")
+
+
 def text_key(joined_tokens):
     """64-bit hash of a tokenised text, the same on every machine; equal texts have equal hashes."""
     return int.from_bytes(hashlib.blake2b(joined_tokens.encode(), digest_size=8).digest(), "little")

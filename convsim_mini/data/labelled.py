@@ -15,18 +15,17 @@ class DataSet(NamedTuple):
 
     name: str
     files: Collection            # patterns of their names
-    below: Collection = ()       # folders of DIR that may hold them in its place
+    below: Collection = ()       # folders of DIR that may hold them instead
     needed: Collection = ()      # the names without which the others are of no use
 
 
 def find(sets, data):
     """What the folder `data` holds of some DataSets: name of the set → name of a file → path.
 
-    The files of a set stand in DIR, or in the first of its folders below that holds any. Those
+    The files of a set are in DIR, or in the first of its folders below that holds any. Those
     without labels (*-input.*) are passed over. Raises UserError where nothing is found.
     """
-    first, *others = (one.name for one in sets)
-    names = " and ".join([first, *others])
+    names = " and ".join(one.name for one in sets)
     if data is None:
         raise UserError(f"--data is missing: name the folder that holds {names}")
     found = {}
@@ -60,8 +59,8 @@ def mistake(path, number, found, expected, unit="line"):
 def rows_of(path, row, records, unit="line"):
     """Yield a `row`, a msgspec Struct, of each record.
 
-    records: number and dict of fields, or the ValueError that says why it is none. The docstring of
-    `row` says what it expects. Raises UserError with file, line and field.
+    records: as of formats.py. The docstring of `row` says what it expects. Raises UserError with
+    file, line and field.
     """
     for number, record in records:
         if isinstance(record, ValueError):

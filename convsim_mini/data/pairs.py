@@ -1,9 +1,4 @@
-"""Pairs as people have them in files, and the paper's filters.
-
-A plain file holds one pair a line, as TSV (input TAB response) or as JSON with the fields `input`
-and `response` (and `input_author`, `response_author` where they are known). tables_and_logs.py
-reads other tables, and logs of conversations. All may be .gz or .zst.
-"""
+"""Pairs as people have them in files and tables, and the paper's filters."""
 
 import json
 import string
@@ -17,10 +12,14 @@ import regex
 
 from ..common.cli import UserError
 from ..common.files import write_text
-from .tables_and_logs import EXPECTED, FIELDS, Reading, held, read_records
+from ..common.lines import MOST
+from .conversations import adjacent_turns, messages_of, replies
+from .formats import EXPECTED, read_file, rows_of_table
+from .layouts import FIELDS, PAIRS, REPLIES, Reading, layout_of
 from .texts import text_of
 
-CHUNK = 5_000     # records of a Part
+CHUNK = 5_000      # records of a Part
+LOOKED_AT = 100    # records that may name a column: a log's first message has no reply_to
 ASCII_LETTERS = string.ascii_letters.encode()
 LETTER = regex.compile(r"[\p{L}\p{M}]")    # vowel signs of Hindi and many others are marks
 ASCII_SPACES = bytes(code for code in range(128) if chr(code).isspace())
@@ -93,10 +92,9 @@ def read_rows(source, progress=None, reading=Reading()):
     source: a file or, as of `rows_of_table`, a table. Raises UserError for one that cannot be read,
     and where more than 1 in 100 rows are malformed.
     """
-    fields, records = read_records(source, progress, reading)
-    name = source if isinstance(source, (str, Path)) else "the table"
+    name, fields, records = _records(source, progress, reading)
     number, bad, first = 0, 0, ""
-    for some in held(records, CHUNK):
+    for some in _held(records, CHUNK):
         part = Part(fields, [], [], len(some))
         for place, row in some:
             try:
@@ -115,16 +113,46 @@ def read_rows(source, progress=None, reading=Reading()):
               file=sys.stderr)
 
 
+def _records(source, progress, reading):
+    """A source's name, its columns of input and response, and its records, as of formats.py."""
+    if isinstance(source, (str, Path)):
+        name, records = source, read_file(source, progress, reading)
+    else:
+        name, records = "the table", enumerate(rows_of_table(source), start=1)
+    begin = next(_held(records, LOOKED_AT), [])
+    records = chain(begin, records)
+    if not begin:
+        raise UserError(f"{name}: holds no row below its header; expected a table with pairs")
+    rows = [row for _, row in begin if isinstance(row, dict)]
+    if not rows:                                              # whoever makes pairs tells why
+        return name, FIELDS, records
+    layout, columns = layout_of(name, rows, reading)
+    if layout == PAIRS:
+        return name, tuple(columns.values()), records
+    messages = messages_of(name, records, columns)
+    pairs = replies(name, messages) if layout == REPLIES else adjacent_turns(messages)
+    return name, FIELDS, enumerate(pairs, start=1)
+
+
+def _held(records, number):
+    """Yield lists of `number` records, shorter where these hold more than MOST characters."""
+    some, letters = [], 0
+    for record in records:
+        some.append(record)
+        if isinstance(record[1], Mapping):
+            letters += sum(len(str(cell)) for cell in record[1].values())
+        if len(some) == number or letters > MOST:
+            yield some
+            some, letters = [], 0
+    if some:
+        yield some
+
+
 def pair_of(row, fields=FIELDS):
     """A row as a Pair. Raises ValueError, which says what is wrong with it."""
     if isinstance(row, ValueError):
         raise row
-    texts = []
-    for name in fields:
-        try:
-            texts.append(text_of(row.get(name)))
-        except ValueError as error:
-            raise ValueError(f'"{name}": {error}') from None
+    texts = [text_of(row.get(name), f'"{name}": ') for name in fields]
     authors = [author if isinstance(author, str) else None
                for author in map(row.get, ("input_author", "response_author"))]
     return Pair(texts[0], texts[-1], *authors)

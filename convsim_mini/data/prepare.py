@@ -1,44 +1,35 @@
 """Pairs on disk as packed ids: filtered, split and encoded once, then mapped into memory.
 
-A prepared corpus is a folder in the cache. It holds three files for each of the splits train, dev
-and test: the ids of all sentences end to end (input, response, input, …), their offsets, and a hash
-of each text. `meta.json` holds the vocabulary, a report, the files' checksums and one of its own.
-Memory grows with the corpus by 16 bytes a pair.
+A prepared corpus is a folder in the cache, with three files for each of train, dev and test: the
+ids of all sentences end to end (input, response, input, …), their offsets, and a hash of each text.
+`meta.json` holds the vocabulary, a report, the files' checksums and one of its own. Memory grows
+with the corpus by 16 bytes a pair.
 """
 
 import dataclasses
 import hashlib
 import json
-import os
-import pickle
 import shutil
 import sys
 import zlib
-from collections import Counter
-from contextlib import ExitStack
-from functools import partial
-from itertools import chain
 from pathlib import Path
 from textwrap import shorten
 
 import numpy as np
 
-from ..common.cli import UserError, progress, user_errors
+from ..common.cli import UserError, user_errors
 from ..common.files import UNREADABLE, checksum, locked, new_folder
-from ..common.processes import local_processes, map_in_order
 from ..common.tables import table
-from ..core.packed import offsets_of
 from ..core.pairs import Split
-from ..core.text import Vocabulary, tokenize
-from .corpus import SPLITS, Corpus, share_of, some_pairs, split_of, text_key
-from .pairs import RULES, left_out, read_rows
-from .tables_and_logs import Reading, default_corpus
+from ..core.text import Vocabulary
+from .corpus import SPLITS, Corpus, share_of, some_pairs, splits_of
+from .formats import default_corpus
+from .layouts import Reading
+from .pairs import RULES
+from .passes import FILES, count_words, write_splits
 
 FORMAT = 10
-FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}
-MOST_WORDS_COUNTED = 5_000_000
 FEWEST = 100    # pairs in a split, and replies to choose among
-EXAMPLES = 3
 
 
 def open_corpus(config, vocabulary=None):
@@ -99,7 +90,8 @@ def _cache_key(paths, text, reading):
         named = str(path.parent.resolve() / path.name)        # a link's own name tells the kind
         # `cp -p`, `rsync -t` and tar keep mtime though the text is another; nothing can set ctime
         files.append([named, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino])
-    key = json.dumps([FORMAT, files, text.pieces, text.filters_off, reading])
+    key = json.dumps([FORMAT, files, text.pieces, text.filters_off, reading.columns,
+                      reading.encoding])
     return hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
 
 
@@ -133,10 +125,11 @@ def _prepare(paths, text, reading, vocabulary, folder):
     """Fill a folder in two passes: filter, tokenise and count; split, and cut words into pieces."""
     parts = folder.with_name("parts")
     parts.mkdir()
-    counts, report = _tokenize_files(paths, text.filters_off, reading, parts)
+    off = [name.replace("_", " ") for name in text.filters_off]    # as RULES names them
+    counts, keys, report = count_words(paths, off, reading, parts)
     own = vocabulary or Vocabulary.of_pieces(counts, text.pieces)
-    keys = np.concatenate([np.empty((0, 2), np.uint64), *(kept.keys for _, kept in _kept(parts))])
-    kept = report["kept"] = _encode(parts, folder, own, _tenths(keys) if vocabulary else None)
+    tenths = _tenths(keys) if vocabulary else None
+    kept = report["kept"] = write_splits(parts, folder, own, tenths)
     if min(kept.values()) < FEWEST:
         enough = "500" if vocabulary else "3,500 (500 with --init RUN)"
         raise UserError(f"{', '.join(map(str, paths))}: {len(keys):,} of {report['read']:,} pairs "
@@ -165,114 +158,12 @@ def _where_pairs_went(report, inputs):
 def _tenths(keys):
     """How many tenths of few pairs go to test, and as many to dev; None for enough pairs.
 
-    Each reply in them has FEWEST wrong ones beside it, if that can be.
+    keys: (n, 2). Each reply in them has FEWEST wrong ones beside it, if that can be.
     """
     for tenths in (None, 1, 2):
-        names = _splits_of(keys[:, 0], tenths)
+        names = splits_of(keys[:, 0], tenths)
         replies = [keys[names == split, 1] for split in ("dev", "test")]
         if all(len(some) - np.unique(some, return_counts=True)[1].max(initial=0) >= FEWEST
                for some in replies):
             return tenths
     return 3
-
-
-def _splits_of(keys, tenths):
-    """The names of the splits (n,) of pairs whose inputs have these keys (n,)."""
-    return np.array([split_of(key, tenths) for key in keys.tolist()], "U5")
-
-
-def _tokenize_files(paths, filters_off, reading, parts):
-    """The first pass, into files in the folder `parts`; → the words of train with counts, a report.
-
-    What processes find goes through files: Python waits for ever for a result from one that is
-    killed while it sends it.
-    """
-    counts, removed = Counter(), Counter()
-    report = {"read": 0, "malformed": 0, "removed": removed, "examples": []}
-    off = [name.replace("_", " ") for name in filters_off]    # as RULES names them
-    advice = "stop what else uses it and run the same command again"
-
-    def pairs_of_files():
-        for path in paths:
-            before = bar.n
-            for part in read_rows(path, lambda at: bar.update(before + at - bar.n), reading):
-                report["read"] += part.records
-                report["malformed"] += part.records - len(part.pairs)
-                yield part.pairs
-
-    with (local_processes(os.cpu_count(), advice) as workers,
-          progress(total=sum(Path(path).stat().st_size for path in paths), desc="reading", unit="B",
-                   unit_scale=True) as bar):
-        tasks = ((parts / f"{number:09}", pairs) for number, pairs in enumerate(pairs_of_files()))
-        # few ahead, or pairs would pile up before they are tokenised
-        for path in map_in_order(workers, partial(_tokenize, off=off), tasks, 4 * os.cpu_count()):
-            with open(path, "rb") as file:
-                some_removed, examples, some_counts = pickle.load(file)
-            removed.update(some_removed)
-            report["examples"] = (report["examples"] + examples)[:EXAMPLES]
-            counts.update(some_counts)
-            if len(counts) > MOST_WORDS_COUNTED:              # in memory; the rarest half goes
-                counts = Counter(dict(counts.most_common(MOST_WORDS_COUNTED // 2)))
-    return counts, report
-
-
-def _tokenize(task, off=()):
-    """What one process does with a task, a path and Pairs: filter, tokenise, hash; → the path.
-
-    Two values are pickled there. The first: what the filters removed, with its number; the first
-    pairs that are kept, as written; the words of train, with their number. The second: a list of
-    words, and a Split of numbers into it.
-    """
-    path, pairs = task
-    removed, examples, counts = Counter(), [], Counter()
-    numbers = {"": 0}    # word → its number here; "" stands for an empty sentence
-    sentences, keys = [], []
-    for pair in pairs:
-        if rule := left_out(pair, off):
-            removed[rule] += 1
-            continue
-        if len(examples) < EXAMPLES:
-            examples.append((pair.input, pair.response))
-        sides = [tokenize(pair.input), tokenize(pair.response)]
-        keys.append([text_key(" ".join(tokens)) for tokens in sides])
-        if split_of(keys[-1][0]) == "train":
-            counts.update(chain(*sides))
-        sentences += [[numbers.setdefault(word, len(numbers)) for word in tokens or [""]]
-                      for tokens in sides]
-    kept = Split(np.array([*chain(*sentences)], np.int32), offsets_of([*map(len, sentences)]),
-                 np.array(keys, np.uint64).reshape(-1, 2))
-    with open(path, "wb") as file:
-        pickle.dump((removed, examples, counts), file)
-        pickle.dump(([*numbers], kept), file)
-    return path
-
-
-def _kept(parts):
-    """Yield what the first pass kept: a list of words, and a Split of numbers into it."""
-    for path in sorted(parts.iterdir()):
-        with open(path, "rb") as file:
-            pickle.load(file)
-            yield pickle.load(file)
-
-
-def _encode(parts, folder, vocabulary, tenths):
-    """The second pass: write ids, offsets and keys of each split; → split → number of pairs."""
-    base, pairs = dict.fromkeys(SPLITS, 0), dict.fromkeys(SPLITS, 0)
-    with ExitStack() as files:
-        out = {(split, name): files.enter_context(open(folder / f"{split}.{name}", "wb"))
-               for split in SPLITS for name in FILES}
-        for split in SPLITS:
-            out[split, "offsets"].write(np.zeros(1, np.int64))
-        for words, kept in _kept(parts):
-            of_words = vocabulary.pack([word] for word in words)          # "" becomes UNKNOWN
-            names = _splits_of(kept.keys[:, 0], tenths)
-            for split in SPLITS:
-                some = some_pairs(kept, np.flatnonzero(names == split))
-                pieces = of_words.take(some.ids)              # a word's pieces, then the next's
-                offsets = pieces.offsets[some.offsets]
-                out[split, "ids"].write(pieces.ids)
-                out[split, "offsets"].write(offsets[1:] + base[split])
-                out[split, "keys"].write(some.keys)
-                base[split] += offsets[-1]
-                pairs[split] += some.pairs
-    return pairs

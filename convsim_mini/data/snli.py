@@ -10,7 +10,7 @@ from ..core.nli import LABELS
 from ..core.pairs import Split
 from .corpus import SPLITS, share_of
 from .labelled import DataSet, find, rows_of
-from .tables_and_logs import read_jsonl
+from .formats import read_jsonl
 
 
 class Row(msgspec.Struct):

@@ -7,24 +7,25 @@ from numbers import Real
 MISSING = ("nan", "NaN", "NaT", "<NA>")    # as floats, Decimals, pandas's times and its NA show it
 
 
-def text_of(value):
+def text_of(value, where=""):
     """The text in a cell, as str: None, NaN and NA are "", a number is its digits.
 
     A list is a chat's content parts, strings or dicts such as {"type": "text", "text": …}, and
-    becomes the texts in it. Raises ValueError, which shows the value, for anything else.
+    becomes the texts in it. Raises ValueError for anything else: `where`, and the value.
     """
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and all(map(_is_part, value)):
-        texts = (part if isinstance(part, str) else text_of(part.get("text")) for part in value)
-        return " ".join(filter(None, texts))
+    if isinstance(value, list) and all(isinstance(part, str) or isinstance(part, dict)
+                                       and {"type", "text"} & {*part} for part in value):
+        parts = (part if isinstance(part, str) else part.get("text") for part in value)
+        return " ".join(text for part in parts if (text := text_of(part, where)))
     if value is None or not isinstance(value, list) and str(value) in MISSING:
         return ""
     if isinstance(value, (Real, Decimal)) and not isinstance(value, bool):
         return str(int(value) if value % 1 == 0 else value)
     shown = str(value) if len(str(value)) <= 60 else f"{str(value)[:60]} …"
-    what = f"{type(value).__name__} {shown}"
-    raise ValueError(f"{what} is not a text; expected a str or a number")
+    raise ValueError(f"{where}{type(value).__name__} {shown} is not a text; expected a str or a "
+                     "number")
 
 
 def id_of(value):
@@ -37,10 +38,6 @@ def texts_of(values):
     """Yield the text of each value. Raises TypeError, which says which one has none."""
     for number, value in enumerate(values):
         try:
-            yield text_of(value)
+            yield text_of(value, f"sentence {number}: ")
         except ValueError as error:
-            raise TypeError(f"sentence {number}: {error}") from None
-
-
-def _is_part(value):
-    return isinstance(value, str) or isinstance(value, dict) and bool({"type", "text"} & {*value})
+            raise TypeError(error) from None

@@ -14,7 +14,6 @@ import os
 import shutil
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -135,8 +134,8 @@ def first_of(texts):
 def index_of(encoder, rows):
     """The Index of Rows, in memory. Raises UserError where no row has text."""
     texts, kept = [], []
-    for row in chain.from_iterable(rows.chunks):
-        texts.append(text_of(row.get(rows.columns[rows.side])))
+    for row in rows.rows:
+        texts.append(rows.text(row))
         kept.append(as_json(row))
     if not any(texts):
         raise UserError("no row has text to embed; choose another column or file")
@@ -178,8 +177,6 @@ def _open(folder, encoder):
                       Path(folder, ROWS).read_bytes().splitlines())
         index.first = np.load(Path(folder, FIRST))
         index.tfidf = read_tfidf(Path(folder, TFIDF))
-        if {len(index.vectors), len(index.first), index.tfidf.columns.shape[0]} != {len(index)}:
-            raise ValueError("its files have different numbers of rows")
         return index
 
 
@@ -208,10 +205,10 @@ def add_to_index(encoder, rows, folder, key=None):
             raise UserError(f"{folder}: holds {' and '.join(index.columns)}, the new rows "
                             f"{' and '.join(rows.columns)}; add rows with its columns, with "
                             "--replies or without as before, or make another index")
-        kept, new = without_copies(index, chain.from_iterable(rows.chunks), key)
+        kept, new = without_copies(index, rows.rows, key)
         if not new:
             return f"0 added; {len(index):,} rows"
-        added = index_of(encoder, rows._replace(chunks=[new]))
+        added = index_of(encoder, rows._replace(rows=new))
         replaced = len(index) - len(kept)
         if replaced:
             index = replace(index, vectors=index.vectors[kept], rows=[index.rows[k] for k in kept])

@@ -10,13 +10,13 @@ import numpy as np
 
 from ..common.cli import UserError, progress
 from ..common.files import OURS, new_folder
-from ..common.lines import chunked
+from ..data.formats import default_corpus
+from ..data.layouts import FIELDS, Reading
 from ..data.pairs import left_out, read_rows
-from ..data.tables_and_logs import FIELDS, Reading, default_corpus
+from ..data.texts import text_of
 from ..core.text import tokenize
 from .index import index_of, open_index, write_index
-from ..data.texts import text_of
-from .rows import CHUNK, Rows, rows_of_file
+from .rows import Rows, rows_of_file
 
 KEPT = f"{OURS}.replies"
 MOST = 200_000      # replies of a run; of more pairs a share is drawn
@@ -50,13 +50,13 @@ def best_replies(index, message, k=3):
     return [*best.values()][:k]
 
 
-def replies_of_file(encoder, path, reading=Reading()):
+def replies_of_file(encoder, path, reading=Reading(side=1)):
     """The Index of the replies in a file, which are embedded now, or in an index's folder.
 
     Raises UserError where the folder holds messages.
     """
     if not path.is_dir():
-        return index_of(encoder, rows_of_file(path, reading, side=1))
+        return index_of(encoder, rows_of_file(path, reading))
     index = open_index(path, encoder)
     if not index.side:
         raise UserError(f"{path}: holds messages, expected replies; make it with encode --replies")
@@ -75,7 +75,7 @@ def replies_of_run(encoder, run):
     pairs = progress(pairs_of_run(run.config), "reading replies", unit=" pairs")
     drawn = heapq.nsmallest(MOST, pairs, key=lambda _: rng.random())    # all have one chance
     rows = (dict(zip(FIELDS, pair)) for pair in drawn)
-    index = index_of(encoder, Rows(FIELDS, 1, chunked(rows, CHUNK)))
+    index = index_of(encoder, Rows(FIELDS, 1, rows))
     with suppress(UserError, OSError):                        # no right to, no room, another's turn
         shutil.rmtree(folder, ignore_errors=True)
         with new_folder(folder, "") as new:

@@ -2,51 +2,55 @@
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from ..common.cli import UserError
-from ..common.lines import chunked, text_lines
+from ..common.lines import text_lines
+from ..data.formats import FORMATS, KINDS, is_row, kind_of
+from ..data.layouts import Reading
 from ..data.pairs import read_rows
-from ..data.tables_and_logs import FIELDS, KINDS, TABLES, Reading, is_row, kind_of
-from ..data.texts import texts_of
+from ..data.texts import text_of, texts_of
 
-CHUNK = 4_096    # lines in memory at a time
 LINE = "line"    # the only column of a text file
 
 
 class Rows(NamedTuple):
     """Rows to embed, by the text in one of their columns."""
 
-    columns: tuple      # of messages and of replies; where there is one column, its name twice
-    side: int           # 0: embed the messages; 1: embed the replies, by the response network
-    chunks: Iterator    # lists of rows: dicts, column → value
+    columns: tuple    # of messages and of replies; where there is one column, its name twice
+    side: int         # 0: embed the messages; 1: embed the replies, by the response network
+    rows: Iterable    # dicts, column → value
+
+    def text(self, row):
+        """The text of a row that is embedded."""
+        return text_of(row.get(self.columns[self.side]))
 
 
-def rows_of_texts(texts):
+def rows_of_texts(texts, side=0):
     """An iterable of texts, as `text_of` takes them, as Rows."""
-    return Rows((LINE, LINE), 0, chunked(({LINE: text} for text in texts_of(texts)), CHUNK))
+    return Rows((LINE, LINE), side, ({LINE: text} for text in texts_of(texts)))
 
 
-def rows_of(source, reading=Reading(), side=0):
+def rows_of(source, reading=Reading()):
     """The Rows of a file's name, a table as of `rows_of_table`, or an iterable of texts.
 
     Raises UserError.
     """
     if isinstance(source, (str, Path)):
-        return rows_of_file(Path(source), reading, side)
+        return rows_of_file(Path(source), reading)
     if isinstance(source, Mapping):
         raise TypeError("rows are a mapping, expected texts, a table or a file's name")
     if not hasattr(source, "columns"):
         source = [*source]
         if source and not is_row(source[0]):
             return rows_of_texts(source)
-    return rows_of_table(source, reading, side)
+    return _rows_of_table(source, reading)
 
 
-def rows_of_file(path, reading=Reading(), side=0):
+def rows_of_file(path, reading=Reading()):
     """The Rows of a file, plain, .gz or .zst, or of standard input (None).
 
     A file of one of KINDS is read as training reads it. Each line of another file is a row. Raises
@@ -54,26 +58,22 @@ def rows_of_file(path, reading=Reading(), side=0):
     in the encoding.
     """
     if path and kind_of(path) in KINDS:
-        return rows_of_table(path, reading, side)
+        return _rows_of_table(path, reading)
     name, file = ("standard input", sys.stdin.buffer) if path is None else (path, None)
     if reading.columns:
-        raise UserError(f"{name}: has no columns; expected a {TABLES} file, or leave out --column "
-                        "and --columns")
+        raise UserError(f"{name}: has no columns; expected a {', '.join(FORMATS)} file, or leave "
+                        "out --column and --columns")
     lines = text_lines(name, file=file, encoding=reading.encoding)
     first = next(lines)
     if re.match(r"\s*(\{\s*\"|<(\?xml|!doctype|html)\b)", first, re.IGNORECASE):
         raise UserError(f"{name}: holds JSON or XML, not lines of text; an object in each line is "
                         "a .jsonl file: name it so")
-    return rows_of_texts(chain([first], lines))._replace(side=side)
+    return rows_of_texts(chain([first], lines), reading.side or 0)
 
 
-def rows_of_table(source, reading=Reading(), side=0):
-    """The Rows of a table, a file or in memory, read as training reads it.
-
-    side: which to embed of messages and replies, where no single column is asked for. Raises
-    UserError where it cannot be read or there is no such column.
-    """
-    name = source if isinstance(source, Path) else "the table"
+def _rows_of_table(source, reading):
+    """The Rows of a table, a file or in memory. Raises UserError."""
+    name, side = source if isinstance(source, Path) else "the table", reading.side or 0
     if side and reading.columns and [*reading.columns] == [*reading.known[:1]]:
         raise UserError(f"{name}: {reading.columns[0]} holds the messages that the run was trained "
                         "on, and --replies embeds answers; name their column, or leave out both")
@@ -82,8 +82,5 @@ def rows_of_table(source, reading=Reading(), side=0):
     if not first:
         raise UserError(f"{name}: holds no pair of a message and its answer; name a column to "
                         "embed with --column")
-    columns = (first.fields[0], first.fields[-1])
-    if reading.one and not reading.columns and columns != FIELDS:
-        print(f'{name}: the column "{columns[side]}"', file=sys.stderr)
     rows = (row for part in chain([first], parts) for row in part.rows)
-    return Rows(columns, side, chunked(rows, CHUNK))
+    return Rows((first.fields[0], first.fields[-1]), side, rows)

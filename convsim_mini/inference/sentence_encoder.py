@@ -15,7 +15,7 @@ from ..core.arrays import array_module
 from ..core.bi_encoder import BiEncoder
 from ..core.model import ENCODERS
 from ..core.text import UNKNOWN
-from ..data.tables_and_logs import Reading
+from ..data.layouts import Reading
 from ..data.texts import texts_of
 from ..core.layers import l2_normalize_forward
 from ..training.run import load_run
@@ -94,8 +94,7 @@ class SentenceEncoder(BiEncoder):
         encoding: of a file without a mark. Raises UserError.
         """
         columns = () if column is None else (str(column),)
-        reading = Reading(columns, encoding, self.columns, one=True)
-        return index_of(self, rows_of(rows, reading, int(replies)))
+        return index_of(self, rows_of(rows, Reading(columns, encoding, self.columns, int(replies))))
 
     @overload
     def search(self, index: Index | str | Path, sentences: str, k: int = ...,

@@ -30,7 +30,7 @@ from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.training.options import config_of, parse
 from convsim_mini.training.run import LOG, read_log
 from convsim_mini.data.prepare import open_corpus
-from convsim_mini.data.tables_and_logs import default_corpus
+from convsim_mini.data.formats import default_corpus
 
 BATCH, NUMBERS, PIECES = 1_024, 500, 30_000
 

@@ -24,7 +24,7 @@ FITTED, WIDTH, CHUNK = 50_000, 500, 4_096
 def reddit(number):
     """The first texts, inputs and responses alike."""
     from convsim_mini.data.pairs import read_rows
-    from convsim_mini.data.tables_and_logs import default_corpus
+    from convsim_mini.data.formats import default_corpus
 
     [path] = pair_files() or [default_corpus()]
     pairs = (pair for part in read_rows(path) for pair in part.pairs)
@@ -108,7 +108,7 @@ def preparing():
     """Seconds that preparing the Reddit pairs takes, and how many sentences they are."""
     from convsim_mini.config import TextConfig
     from convsim_mini.data.prepare import load_corpus
-    from convsim_mini.data.tables_and_logs import default_corpus
+    from convsim_mini.data.formats import default_corpus
 
     with tempfile.TemporaryDirectory() as cache:
         begin = time.perf_counter()

@@ -21,10 +21,10 @@ import pytest
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data import pairs as pairs_module
-from convsim_mini.data import prepare
+from convsim_mini.data import passes, prepare
 from convsim_mini.data.corpus import SPLITS, share_of, some_pairs, split_of, text_key
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.data.tables_and_logs import Reading
+from convsim_mini.data.layouts import Reading
 from convsim_mini.core.text import tokenize
 from convsim_mini.common.files import OURS
 
@@ -60,6 +60,15 @@ def caches(cache):
 
 
 @pytest.fixture
+def prepared(write_tsv, text_config, tmp_path):
+    """A function: pairs, or a list of files → their Corpus, whose cache is tmp_path / "cache"."""
+    def prepared(pairs, text=text_config, **how):
+        paths = pairs if isinstance(pairs[0], Path) else [write_tsv(tmp_path / "a.tsv", pairs)]
+        return load_corpus(paths, text, tmp_path / "cache", **how)
+    return prepared
+
+
+@pytest.fixture
 def cache_copy(cache_folder, corpus, tmp_path):
     """A copy of the cache that a test may damage: cache folder, folder of the one corpus in it."""
     name = Path(corpus.train.ids.filename).parent.name   # other tests have prepared others there
@@ -81,11 +90,9 @@ def test_an_input_written_differently_but_tokenised_equally_stays_in_its_split()
     assert split_of(key("Do n't go !")) == split_of(key("don\u2019t   GO!"))
 
 
-def test_the_split_of_a_pair_does_not_depend_on_the_other_pairs(
-        corpus, pairs, write_tsv, text_config, tmp_path):
+def test_the_split_of_a_pair_does_not_depend_on_the_other_pairs(corpus, pairs, prepared):
     # Other files, another order, other neighbours, replies left out.
-    path = write_tsv(tmp_path / "others.tsv", pairs[::-1][:3_000] + generate_pairs(1_000, seed=8))
-    other = load_corpus([path], text_config, tmp_path / "cache")
+    other = prepared(pairs[::-1][:3_000] + generate_pairs(1_000, seed=8))
     for name, split in splits(corpus).items():
         here = set(split.keys[:, 0].tolist())
         for other_name, other_split in splits(other).items():
@@ -132,39 +139,36 @@ def test_the_vocabulary_counts_the_pieces_of_train_alone(corpus, pairs):
     assert vocabulary.counts == sorted(vocabulary.counts, reverse=True)
 
 
-def test_the_report_accounts_for_every_line(pairs, write_tsv, text_config, tmp_path):
+def test_the_report_accounts_for_every_line(pairs, prepared):
     extra = [("x" * 400, "hello"), ("hello", "@you hello"), ("1 2 3 4 5", "hello"),
              ("1 2 3 4 5", "@you"), ("hello", "")]
     again = pairs[:600]                                       # repeated pairs are kept
-    corpus = load_corpus([write_tsv(tmp_path / "a.tsv", pairs + again + extra)], text_config,
-                         tmp_path / "cache")
-    assert corpus.report["read"] == len(pairs + again + extra)
-    assert corpus.report["malformed"] == 0
-    assert corpus.report["removed"] == {"input: long": 1, "input: not alphabetic": 2,
-                                        "response: link or mention": 1,
-                                        "response: no text": 1}
-    assert corpus.report["kept"] == {name: split.pairs for name, split in splits(corpus).items()}
-    assert sum(corpus.report["kept"].values()) == len(pairs + again)
-    assert corpus.report["examples"] == [list(pair) for pair in pairs[:3]]
+    corpus = prepared(pairs + again + extra)
+    kept = {name: split.pairs for name, split in splits(corpus).items()}
+    assert sum(kept.values()) == len(pairs + again) and corpus.report == {
+        "read": len(pairs + again + extra), "malformed": 0, "kept": kept,
+        "removed": {"input: long": 1, "input: not alphabetic": 2, "response: link or mention": 1,
+                    "response: no text": 1},
+        "examples": [list(pair) for pair in pairs[:3]]}
 
 
 def test_several_files_in_many_parts_are_one_corpus_in_their_order(
-        corpus, pairs, write_tsv, text_config, tmp_path, monkeypatch):
+        corpus, pairs, write_tsv, prepared, tmp_path, monkeypatch):
     monkeypatch.setattr(pairs_module, "CHUNK", 70)
     first = write_tsv(tmp_path / "first.tsv", pairs[:2_500])
     second = tmp_path / "second.jsonl"
     second.write_text("".join(json.dumps({"input": i, "response": r}) + "\n"
                               for i, r in pairs[2_500:]), encoding="utf-8")
-    assert_equal_corpora(load_corpus([first, second], text_config, tmp_path / "cache"), corpus)
+    assert_equal_corpora(prepared([first, second]), corpus)
 
 
 def test_rare_words_beyond_a_limit_are_forgotten_and_the_frequent_ones_counted_exactly(
-        write_tsv, text_config, tmp_path, monkeypatch):
+        prepared, monkeypatch):
     monkeypatch.setattr(pairs_module, "CHUNK", 50)
-    monkeypatch.setattr(prepare, "MOST_WORDS_COUNTED", 500)
+    monkeypatch.setattr(passes, "MOST_WORDS_COUNTED", 500)
     rare = ["".join(letters) for letters in itertools.product("ra", repeat=13)]    # known letters
-    pairs = [(f"remember friend {word}", f"friend always {word}") for word in rare[:5_000]]
-    corpus = load_corpus([write_tsv(tmp_path / "a.tsv", pairs)], text_config, tmp_path / "cache")
+    corpus = prepared([(f"remember friend {word}", f"friend always {word}")
+                       for word in rare[:5_000]])
     pieces = dict(zip(corpus.vocabulary.pieces, corpus.vocabulary.counts))
     number = corpus.train.pairs
     assert {word: pieces[word] for word in ("friend", "remember", "always")} == {
@@ -174,10 +178,9 @@ def test_rare_words_beyond_a_limit_are_forgotten_and_the_frequent_ones_counted_e
 
 @pytest.mark.parametrize("number, tenths", [(4_000, None), (1_500, 1), (700, 2), (450, 3)])
 def test_of_few_pairs_with_a_runs_words_more_are_dev_and_test(
-        corpus, pairs, write_tsv, text_config, tmp_path, number, tenths):
-    path = write_tsv(tmp_path / "few.tsv", pairs[:number])
+        corpus, pairs, prepared, number, tenths):
     other = replace(corpus.vocabulary, pieces=corpus.vocabulary.pieces[::-1])
-    few = load_corpus([path], text_config, tmp_path / "cache", vocabulary=other)
+    few = prepared(pairs[:number], vocabulary=other)
     assert few.vocabulary == other
     inputs = [key(text) for text, _ in pairs[:number]]
     for name, split in splits(few).items():
@@ -211,31 +214,27 @@ def test_a_second_load_reads_the_cache(corpus, pair_file, text_config, cache_cop
     assert caches(cache) == [folder]
 
 
-def cut(path):
-    os.truncate(path, path.stat().st_size - 8)
+def spoil(path, change):
+    path.write_bytes(change(path.read_bytes()))
 
 
-def flip(path):
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
+def cut(data):
+    return data[:-8]
 
 
-def other_report(path):
-    path.write_text(path.read_text().replace('"read\\": ', '"read\\": 1'))
+def flip(data):
+    half = len(data) // 2
+    return data[:half] + bytes([data[half] ^ 1]) + data[half + 1:]
 
 
-def replace_by_list(path):
-    path.write_text("[]")
-
-
-@pytest.mark.parametrize("damage, name", [
-    (cut, "train.ids"), (flip, "dev.offsets"), (Path.unlink, "test.keys"), (cut, "meta.json"),
-    (Path.unlink, "meta.json"), (other_report, "meta.json"), (replace_by_list, "meta.json")])
+@pytest.mark.parametrize("change, name", [
+    (cut, "train.ids"), (flip, "dev.offsets"), (None, "test.keys"), (cut, "meta.json"),
+    (None, "meta.json"), (lambda data: b"[]", "meta.json"),
+    (lambda data: data.replace(b'"read\\": ', b'"read\\": 1'), "meta.json")])
 def test_a_damaged_cache_is_told_and_built_again(corpus, pair_file, text_config, cache_copy, capsys,
-                                                 damage, name):
+                                                 change, name):
     cache, folder = cache_copy
-    damage(folder / name)
+    spoil(folder / name, change) if change else (folder / name).unlink()
     again = load_corpus([pair_file], text_config, cache)
     assert_equal_corpora(again, corpus)
     assert again.checksum == corpus.checksum
@@ -247,7 +246,7 @@ def test_a_damaged_cache_is_told_and_built_again(corpus, pair_file, text_config,
 def test_a_damaged_cache_is_no_obstacle_to_other_words(corpus, pair_file, text_config, cache_copy,
                                                         capsys):
     cache, folder = cache_copy
-    flip(folder / "train.ids")
+    spoil(folder / "train.ids", flip)
     other = replace(corpus.vocabulary, pieces=corpus.vocabulary.pieces[::-1])
     for told in (1, 0):
         load_corpus([pair_file], text_config, cache, vocabulary=other)
@@ -256,27 +255,18 @@ def test_a_damaged_cache_is_no_obstacle_to_other_words(corpus, pair_file, text_c
 
 
 def test_a_changed_pair_file_and_other_settings_get_a_cache_of_their_own(
-        pairs, write_tsv, text_config, tmp_path):
-    path = write_tsv(tmp_path / "a.tsv", pairs)
-    before = load_corpus([path], text_config, tmp_path / "cache")
-    write_tsv(path, pairs + generate_pairs(100, seed=9))
-    after = load_corpus([path], text_config, tmp_path / "cache")
+        pairs, prepared, tmp_path):
+    path, before = tmp_path / "a.tsv", prepared(pairs)
+    after = prepared(pairs + generate_pairs(100, seed=9))
     assert after.report["read"] == before.report["read"] + 100
-    fewer = load_corpus([path], TextConfig(pieces=100), tmp_path / "cache")
+    fewer = prepared([path], TextConfig(pieces=100))
     assert len(fewer.vocabulary.pieces) <= 100 < len(after.vocabulary.pieces)
-    load_corpus([path], text_config, tmp_path / "cache", Reading(encoding="cp1252"))
-    assert len(caches(tmp_path / "cache")) == 4
-
-
-def test_a_pair_file_changed_with_its_size_and_time_kept_is_prepared_again(
-        pairs, write_tsv, text_config, tmp_path):
-    path = write_tsv(tmp_path / "a.tsv", pairs)
-    before = load_corpus([path], text_config, tmp_path / "cache")
+    prepared([path], reading=Reading(encoding="cp1252"))
     times = path.stat().st_atime_ns, path.stat().st_mtime_ns
     path.write_bytes(path.read_bytes().translate(bytes.maketrans(b"aeiou", b"eioua")))
-    os.utime(path, ns=times)
-    after = load_corpus([path], text_config, tmp_path / "cache")
-    assert before.vocabulary.pieces != after.vocabulary.pieces
+    os.utime(path, ns=times)                                  # its size is also as before
+    assert prepared([path]).vocabulary.pieces != after.vocabulary.pieces
+    assert len(caches(tmp_path / "cache")) == 5
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the test starts processes by fork")
@@ -325,20 +315,18 @@ def with_malformed(pairs, numbers):
     return "".join(lines)
 
 
-def test_the_share_of_malformed_lines_counts_for_each_file(pairs, write_tsv, text_config, tmp_path):
+def test_the_share_of_malformed_lines_counts_for_each_file(pairs, write_tsv, prepared, tmp_path):
     good = write_tsv(tmp_path / "good.tsv", pairs)
     bad = tmp_path / "bad.tsv"
     bad.write_text("no tab\n" * 10, encoding="utf-8")         # 10 of 4,010 lines in all
     with pytest.raises(UserError, match="bad.tsv: 10 of the first 10 rows"):
-        load_corpus([good, bad], text_config, tmp_path / "cache")
+        prepared([good, bad])
 
 
-def test_a_filter_that_is_off_removes_nothing(pairs, text_config, write_tsv, tmp_path):
-    long, link = "so " * 150, "https is a word here"
-    path = write_tsv(tmp_path / "a.tsv", [*pairs, (long, "yes"), (link, "yes"), ("", "no")])
+def test_a_filter_that_is_off_removes_nothing(pairs, text_config, prepared):
+    some = [*pairs, ("so " * 150, "yes"), ("https is a word here", "yes"), ("", "no")]
     for off, removed in (([], 3), (["long"], 2), (["long", "link_or_mention"], 1)):
-        settings = replace(text_config, filters_off=off)
-        corpus = load_corpus([path], settings, tmp_path / "cache")
+        corpus = prepared(some, replace(text_config, filters_off=off))
         assert sum(corpus.report["removed"].values()) == removed
 
 
@@ -372,16 +360,16 @@ def refused(task, number, **_):
     (killed, UserError, "a process of this command was killed, perhaps for want of memory; stop"),
     (failing, ZeroDivisionError, None)])
 def test_a_worker_that_dies_ends_the_preparation(
-        work, error, message, pair_file, text_config, tmp_path, monkeypatch):
-    monkeypatch.setattr(prepare, "_tokenize", work)
+        work, error, message, pair_file, prepared, tmp_path, monkeypatch):
+    monkeypatch.setattr(passes, "_tokenize", work)
     with pytest.raises(error, match=message):
-        load_corpus([pair_file], text_config, tmp_path / "cache")
+        prepared([pair_file])
     assert caches(tmp_path / "cache") == []
 
 
 @pytest.mark.parametrize("damage", ["cut", "malformed"])
 def test_a_file_of_many_chunks_that_cannot_be_read_ends_the_preparation(
-        damage, pairs, text_config, tmp_path, monkeypatch):
+        damage, pairs, prepared, tmp_path, monkeypatch):
     """More chunks than are taken beforehand: whoever waits for room must hear of the end."""
     monkeypatch.setattr(pairs_module, "CHUNK", 10)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
@@ -390,18 +378,18 @@ def test_a_file_of_many_chunks_that_cannot_be_read_ends_the_preparation(
     text = gzip.compress(with_malformed(pairs, wrong).encode())
     path.write_bytes(text[:-100] if damage == "cut" else text)
     with pytest.raises(UserError, match="cut short" if damage == "cut" else "1 in 100"):
-        load_corpus([path], text_config, tmp_path / "cache")
+        prepared([path])
     assert caches(tmp_path / "cache") == [] and not multiprocessing.active_children()
 
 
-def test_a_link_is_of_the_kind_that_its_own_name_tells(pairs, text_config, tmp_path):
+def test_a_link_is_of_the_kind_that_its_own_name_tells(pairs, prepared, tmp_path):
     """A hub's cache is made of links to files without a suffix."""
     (tmp_path / "blob").write_text(with_malformed(pairs, []), encoding="utf-8")
     for name in ("link.tsv", "link.jsonl"):
         (tmp_path / name).symlink_to(tmp_path / "blob")
-        paths = parse_config(["--pairs", str(tmp_path / name)]).pairs
+        paths = [*map(Path, parse_config(["--pairs", str(tmp_path / name)]).pairs)]
         if name == "link.tsv":
-            assert load_corpus(paths, text_config, tmp_path / "cache").report["read"] == 4_000
+            assert prepared(paths).report["read"] == 4_000
         else:                                                 # and is not taken for the other
             with pytest.raises(UserError, match="link.jsonl: .* are malformed"):
-                load_corpus(paths, text_config, tmp_path / "cache")
+                prepared(paths)

@@ -11,20 +11,12 @@ from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.lines import zstd
-from convsim_mini.data import tables_and_logs
+from convsim_mini.data import formats
 from convsim_mini.data.pairs import CHUNK, RULES, Pair, left_out, pair_of, read_rows, removed_by
-from convsim_mini.data.tables_and_logs import default_corpus
+from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.texts import text_of, texts_of
 
-
-def written(path, text):
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
-def read(path):
-    """All Pairs of a file."""
-    return [pair for part in read_rows(path) for pair in part.pairs]
+from pair_files import read, written
 
 
 # ---------------------------------------------------------------- filters
@@ -188,5 +180,5 @@ def test_only_adjacent_turns_of_different_speakers_make_a_pair(tmp_path, monkeyp
         "3": {"messages": []}, "4": {"messages": [turn("bob", "one"), turn("ann", "two")]},
     }
     path = written(tmp_path / "dataset.json", json.dumps(conversations))
-    monkeypatch.setattr(tables_and_logs, "default_corpus", lambda: path)
+    monkeypatch.setattr(formats, "default_corpus", lambda: path)
     assert read(path) == [Pair("hi there", "hey"), Pair("you?", "fine"), Pair("one", "two")]

@@ -23,8 +23,8 @@ import convsim_mini
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
 from convsim_mini.export import __main__ as export
-from convsim_mini.inference import rows
 from convsim_mini.inference.index import build_index, open_index
+from convsim_mini.inference.rows import rows_of_texts
 from convsim_mini.inference.sentence_encoder import encoder_of, tell_cut
 from convsim_mini.core import bi_encoder
 from convsim_mini.core.model import embed, encoder_forward, respond
@@ -123,7 +123,7 @@ def guest(request, trained, tmp_path, monkeypatch):
     encoder = convsim_mini.load(trained[0])
     if request.param == "encoder":
         return encoder, lambda one, text: one.encode([text])
-    build_index(encoder, rows.rows_of_texts(SENTENCES), tmp_path / "index")
+    build_index(encoder, rows_of_texts(SENTENCES), tmp_path / "index")
     index = (encoder.index(SENTENCES) if request.param == "index" else
              open_index(tmp_path / "index", encoder))
     return index, lambda one, text: np.array([hit[:4] for hit in one.search([text], 3)[0]])
@@ -215,7 +215,7 @@ def test_a_single_sentence_shows_its_vector(encoder, trained, capsys):
 
 @pytest.mark.parametrize("source", ["arguments", "file", "stdin"])
 def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, capsys, source):
-    monkeypatch.setattr(rows, "CHUNK", 2)
+    monkeypatch.setattr(encode, "CHUNK", 2)
     sentences = ["one", "two", "", "caf\u00e9", "one two three"]
     out = tmp_path / "out.npy"
     out.write_bytes(b"older")
@@ -251,7 +251,7 @@ def test_what_cannot_be_done_is_one_line(trained, tmp_path, monkeypatch, capsys,
 
 def test_memory_does_not_grow_with_a_file_whose_vectors_are_written(
         trained, tmp_path, monkeypatch):
-    monkeypatch.setattr(rows, "CHUNK", 500)
+    monkeypatch.setattr(encode, "CHUNK", 500)
     monkeypatch.chdir(tmp_path)
     peaks = []
     for lines in (1_000, 20_000):

@@ -1,13 +1,11 @@
 """Search: what an index finds is what an exact search of the file finds; tables; an index grows."""
 
-import csv
 import gzip
 import json
 import sys
 from collections import Counter
 from dataclasses import replace
 from math import log, sqrt
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,14 +14,15 @@ from convsim_mini import encode
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.files import checksum
 from convsim_mini.core.text import tokenize
-from convsim_mini.data.tables_and_logs import Reading
-from convsim_mini.inference import index, rows, sentence_encoder
+from convsim_mini.data.layouts import Reading
+from convsim_mini.inference import index, sentence_encoder
 from convsim_mini.inference.index import (
     add_to_index, build_index, index_of, nearest, open_index)
 from convsim_mini.inference.rows import rows_of_file, rows_of_texts
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import load_run
 
+from pair_files import written
 from rounding import rounding
 
 QUERIES = ["fudazi vobamu", "you?", ""]
@@ -39,9 +38,8 @@ def lines(pairs):
 
 @pytest.fixture
 def file(tmp_path, lines, monkeypatch):
-    """The lines as a file lines.txt in the current folder, read in several chunks."""
+    """The lines as a file lines.txt in the current folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(rows, "CHUNK", 400)
     path = tmp_path / "lines.txt"
     path.write_bytes("\n".join(lines).encode())
     return path
@@ -51,10 +49,8 @@ def file(tmp_path, lines, monkeypatch):
 def table(tmp_path, pairs, monkeypatch):
     """A file tickets.csv with 300 pairs and their ids, in the current folder."""
     monkeypatch.chdir(tmp_path)
-    with open("tickets.csv", "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("ticket", "question", "answer", "note"), *(
-            (f"T{k}", *pair, "") for k, pair in enumerate(pairs[:300], start=1))])
-    return tmp_path / "tickets.csv"
+    return written(tmp_path / "tickets.csv", [("ticket", "question", "answer", "note"), *(
+        (f"T{k}", *pair, "") for k, pair in enumerate(pairs[:300], start=1))])
 
 
 @pytest.fixture
@@ -176,7 +172,7 @@ def test_tables_of_all_kinds_are_read_as_training_reads_them(
         tmp_path, name, data, options, column, found):
     (tmp_path / name).write_bytes(data)
     read = rows_of_file(tmp_path / name, **options)
-    assert (read.columns[0], [*read.chunks]) == (column, [found])
+    assert (read.columns[0], [*read.rows]) == (column, found)
 
 
 def test_the_columns_of_a_run_are_known_and_a_column_that_is_named_is_not_told(
@@ -289,11 +285,10 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
     for name, mode in modes.items():
         (table.parent / "index" / name).chmod(mode)
     (table.parent / "index" / "mine").write_text("precious")
-    with open("more.csv", "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("question", "answer", "ticket"), ("zucchini?", "yes", "T301")])
-    out = said("--file", "more.csv", "--index", "index", "--add")
-    assert out == "index: 1 added; 301 rows\n"
-    assert said("--file", "more.csv", "--index", "index", "--add") == "index: 0 added; 301 rows\n"
+    more, add = table.parent / "more.csv", "--file more.csv --index index --add".split()
+    written(more, "question,answer,ticket\nzucchini?,yes,T301\n")
+    assert said(*add) == "index: 1 added; 301 rows\n"
+    assert said(*add) == "index: 0 added; 301 rows\n"
     assert sorted(path.name for path in table.parent.iterdir()) == [
         "index", "more.csv", "tickets.csv"]
     assert (table.parent / "index" / "mine").read_text() == "precious"
@@ -308,25 +303,20 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
     for hit in hits[1:]:
         assert hit.row["ticket"] == f"T{hit.number}"
         assert hit.row["question"] == pairs[hit.number - 1][0]
-    with open("more.csv", "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("question", "answer", "ticket"), ("zucchini?", "yes", "T301"),
-                                    ("zucchini?", "no", "T7"), ("zucchini", "so", "T302")])
-    out = said("--file", "more.csv", "--index", "index", "--add", "--key", "ticket")
-    assert out == "index: 2 added, 1 replaced; 302 rows\n"
+    add += ["--key", "ticket"]
+    written(more, "question,answer,ticket\nzucchini?,yes,T301\nzucchini?,no,T7\nzucchini,so,T302\n")
+    assert said(*add) == "index: 2 added, 1 replaced; 302 rows\n"
     hit, other = encoder.search("index", "zucchini?", k=2)    # equal texts are one hit
     assert (hit.row["ticket"], hit.copies, other.copies) == ("T301", 2, 1)
     held = open_index("index", encoder)
     rows = [row for row in map(held.row, range(len(held))) if row["ticket"] == "T7"]
     assert [row["answer"] for row in rows] == ["no"]
     del held                                                  # Windows replaces no mapped file
-    with open("more.csv", "w", encoding="utf-8", newline="") as file:    # rows without a key stay
-        csv.writer(file).writerows([("question", "answer", "ticket"), ("a", "b", ""),
-                                    ("c", "d", ""), ("zucchini", "new", "T302"), ("e", "f", "7.0")])
-    out = said("--file", "more.csv", "--index", "index", "--add", "--key", "ticket")
-    assert out == "index: 4 added, 1 replaced; 305 rows\n"
-    Path("more.csv").write_text("question,answer,ticket\ne,g,7\n")
-    out = said("--file", "more.csv", "--index", "index", "--add", "--key", "ticket")
-    assert out == "index: 1 added, 1 replaced; 305 rows\n"
+    # rows without a key stay
+    written(more, "question,answer,ticket\na,b,\nc,d,\nzucchini,new,T302\ne,f,7.0\n")
+    assert said(*add) == "index: 4 added, 1 replaced; 305 rows\n"
+    written(more, "question,answer,ticket\ne,g,7\n")
+    assert said(*add) == "index: 1 added, 1 replaced; 305 rows\n"
 
 
 @pytest.mark.parametrize("accident", [KeyboardInterrupt, OSError(28, "No space left on device")])
@@ -350,13 +340,13 @@ def test_an_interrupted_index_or_addition_leaves_what_was_there(
 
 
 def test_of_two_that_add_at_the_same_time_the_second_ends(encoder, tmp_path):
-    def chunks():
+    def texts():
         add_to_index(encoder, rows_of_texts(["three"]), folder)
-        yield [{"line": "four"}]
+        yield "four"
 
     folder = tmp_path / "index"
     build_index(encoder, rows_of_texts(["one", "two"]), folder)
     with pytest.raises(UserError, match="another process is adding to it; wait for it"):
-        add_to_index(encoder, rows.Rows(("line", "line"), 0, chunks()), folder)
+        add_to_index(encoder, rows_of_texts(texts()), folder)
     assert open_index(folder, encoder).texts == ["one", "two"]
     assert [path.name for path in tmp_path.iterdir()] == ["index"]

@@ -17,7 +17,7 @@ from convsim_mini.inference import replies as module
 from convsim_mini.inference.index import build_index, index_of
 from convsim_mini.inference.replies import (
     KEPT, best_replies, pairs_of_run, replies_of_file, replies_of_run)
-from convsim_mini.inference.rows import Rows
+from convsim_mini.inference.rows import Rows, rows_of_texts
 from convsim_mini.training.run import load_run
 
 
@@ -36,7 +36,7 @@ TALK = [("how are you?", "fine."), ("who is it?", "How old are you?"), ("well?",
 def test_echoes_are_left_out_and_equal_replies_shown_once(encoder):
     """Of all words of both an echo has 6 of 10 in common: "how old are they" has 3 of 5."""
     rows = [{"message": message, "reply": reply} for message, reply in TALK]
-    index = index_of(encoder, Rows(("message", "reply"), 1, iter([rows])))
+    index = index_of(encoder, Rows(("message", "reply"), 1, rows))
     best = best_replies(index, "how old are you", 9)
     assert {(reply.reply, reply.message) for reply in best[:4]} == {
         ("fine.", "how are you?"), ("no, it is ann", "is it you?"), ("old", "what?"),
@@ -49,10 +49,10 @@ def test_echoes_are_left_out_and_equal_replies_shown_once(encoder):
 
 
 def test_an_index_of_messages_is_refused(encoder, tmp_path):
-    build_index(encoder, Rows(("line", "line"), 0, iter([[{"line": "a"}]])), tmp_path / "index")
+    build_index(encoder, rows_of_texts(["a"]), tmp_path / "index")
     with pytest.raises(UserError, match="holds messages, expected replies"):
         replies_of_file(encoder, tmp_path / "index")
-    build_index(encoder, Rows(("line", "line"), 1, iter([[{"line": "a"}]])), tmp_path / "replies")
+    build_index(encoder, rows_of_texts(["a"], side=1), tmp_path / "replies")
     best, = best_replies(replies_of_file(encoder, tmp_path / "replies"), "you")
     assert best[1:] == ("a", "")
 

@@ -1,7 +1,5 @@
 """Tables and logs that people have become pairs; what is wrong with one is said in a line."""
 
-import csv
-import json
 import re
 import sys
 from datetime import datetime
@@ -11,27 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError, python_m
-from convsim_mini.data import tables_and_logs
-from convsim_mini.data.pairs import Pair, read_rows
+from convsim_mini.data import formats
+from convsim_mini.data.pairs import Pair
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.data.tables_and_logs import INPUTS, RESPONSES, Reading
+from convsim_mini.data.layouts import INPUTS, RESPONSES
+
+from pair_files import read, written
 
 PAIRS = [("how are you, friend?", "fine,\nthanks"), ("a; b", 'she said "no"'), ("é", "à")]
-
-
-def read(path, *reading):
-    return [pair for part in read_rows(path, reading=Reading(*reading)) for pair in part.pairs]
-
-
-def write_csv(path, header, rows, delimiter=","):
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file, delimiter=delimiter).writerows([header, *rows])
-    return path
-
-
-def write_jsonl(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 @pytest.mark.parametrize("delimiter", [",", ";"])
@@ -40,8 +25,8 @@ def write_jsonl(path, rows):
     (["response", "antwort", "frage"], ["antwort", "frage"])])
 def test_csv_with_the_columns_of_its_header_or_those_that_are_named(
         header, columns, delimiter, tmp_path):
-    rows = [[k, *pair] for k, pair in enumerate(PAIRS)]
-    path = write_csv(tmp_path / "mine.csv", header, rows, delimiter)
+    rows = [header, *([k, *pair] for k, pair in enumerate(PAIRS))]
+    path = written(tmp_path / "mine.csv", rows, delimiter)
     assert read(path, columns) == [Pair(*pair) for pair in PAIRS]
 
 
@@ -54,24 +39,22 @@ def test_names_of_columns_are_known_and_context_is_not_the_question(header, tmp_
              for name in header]
     if header[0] == "context" and len(header) > 2:
         cells[0] = "other"
-    path = write_csv(tmp_path / "mine.csv", header[::-1], [cells[::-1]])
+    path = written(tmp_path / "mine.csv", [header[::-1], cells[::-1]])
     assert read(path) == [Pair("text", "reply")]
 
 
-def test_tsv_with_a_header_is_read_by_its_names(tmp_path):
-    path = tmp_path / "mine.tsv"
-    path.write_text('id\tresponse\tinput\n1\t"yes\tis it?\n', encoding="utf-8")
-    assert read(path) == [Pair("is it?", '"yes')]              # a mark that nothing closes is text
-    path.write_text("answer\tquestion\nyes\tis it?\nalone\n", encoding="utf-8")
-    assert read(path) == [Pair("is it?", "yes"), Pair("", "alone")]
-    path.write_text("one\nyes\n", encoding="utf-8")
-    assert read(path, ["one"]) == [Pair("yes", "yes")]
+@pytest.mark.parametrize("text, columns, pairs", [
+    ('id\tresponse\tinput\n1\t"yes\tis it?\n', [], [("is it?", '"yes')]),    # nothing closes it
+    ("answer\tquestion\nyes\tis it?\nalone\n", [], [("is it?", "yes"), ("", "alone")]),
+    ("one\nyes\n", ["one"], [("yes", "yes")])])
+def test_tsv_with_a_header_is_read_by_its_names(text, columns, pairs, tmp_path):
+    assert [pair[:2] for pair in read(written(tmp_path / "mine.tsv", text), columns)] == pairs
 
 
 def test_jsonl_with_other_fields(tmp_path):
-    path = write_jsonl(tmp_path / "mine.jsonl", [{"x": a, "y": b, "input": 3} for a, b in PAIRS])
+    path = written(tmp_path / "mine.jsonl", [{"x": a, "y": b, "input": 3} for a, b in PAIRS])
     assert read(path, ["x", "y"]) == [Pair(*pair) for pair in PAIRS]
-    path.write_text('{"x": "é", "y": "à"}', encoding="cp1252")
+    written(path, '{"x": "é", "y": "à"}'.encode("cp1252"))
     assert read(path, ["x", "y"], "cp1252") == [Pair("é", "à")]
 
 
@@ -81,9 +64,8 @@ def test_parquet(tmp_path):
     table = pyarrow.table({"question": [a for a, _ in PAIRS], "answer": [b for _, b in PAIRS]})
     parquet.write_table(table, tmp_path / "mine.parquet")
     assert read(tmp_path / "mine.parquet") == [Pair(*pair) for pair in PAIRS]
-    (tmp_path / "bad.parquet").write_bytes(b"PAR1 no table PAR1")
     with pytest.raises(UserError, match=r"bad\.parquet: cannot be read as Parquet"):
-        read(tmp_path / "bad.parquet")
+        read(written(tmp_path / "bad.parquet", b"PAR1 no table PAR1"))
     table = pyarrow.table({"input": [datetime(2020, 1, 2)], "response": ["a"]})
     parquet.write_table(table, tmp_path / "bad.parquet")
     with pytest.raises(UserError, match='first: row 1: "input": datetime'):
@@ -94,15 +76,15 @@ def test_consecutive_messages_of_a_thread_become_pairs(tmp_path):
     log = [("t1", "ann", "hello"), ("t2", "cy", "anyone?"), ("t1", "bob", "hi"),
            ("t1", "bob", "all well?"), ("t1", "ann", "yes"), ("t3", "dan", "alone")]
     rows = [{"thread": thread, "speaker": speaker, "text": text} for thread, speaker, text in log]
-    assert read(write_jsonl(tmp_path / "log.jsonl", rows)) == [
+    assert read(written(tmp_path / "log.jsonl", rows)) == [
         Pair("hello", "hi all well?", "ann", "bob"), Pair("hi all well?", "yes", "bob", "ann")]
-    path = write_csv(tmp_path / "log.csv", ["Thread", "text"], [[a, c] for a, _, c in log])
+    path = written(tmp_path / "log.csv", [["Thread", "text"], *([a, c] for a, _, c in log)])
     assert read(path) == [Pair("hello", "hi"), Pair("hi", "all well?"), Pair("all well?", "yes")]
     rows = [{"thread": "t1", "text": text} for text in ("hello", "", None, "hi")] + [{"thread": 1}]
-    assert read(write_jsonl(tmp_path / "log.jsonl", rows)) == [
+    assert read(written(tmp_path / "log.jsonl", rows)) == [
         *[Pair("", "")] * 3, Pair("hello", "hi")]    # without text or thread: counted, no turns
-    rows = [["Release 2", "a"], ["Release 2.0", "b"], ["2", "c"], ["2.0", "d"], ["", "e"]]
-    path = write_csv(tmp_path / "log.csv", ["thread", "text"], rows)
+    rows = ["Release 2,a", "Release 2.0,b", "2,c", "2.0,d", ",e"]
+    path = written(tmp_path / "log.csv", "\n".join(["thread,text", *rows]))
     assert read(path) == [Pair("", ""), Pair("c", "d")]
 
 
@@ -111,16 +93,16 @@ def test_replies_find_their_messages_wherever_these_are(tmp_path, capsys):
             {"id": 3, "reply_to": 1, "text": "you"}, {"id": 4, "reply_to": 99, "text": "lost"},
             {"id": 5, "reply_to": 2, "text": None}, {"text": "no id"}, {"id": None, "text": "."}]
     expected = [("who?", "me"), ("who?", "you")]
-    path = write_jsonl(tmp_path / "log.jsonl", rows)
+    path = written(tmp_path / "log.jsonl", rows)
     assert [pair[:2] for pair in read(path)] == [*expected, ("me", ""), ("", "lost")]
-    path = write_jsonl(tmp_path / "log.jsonl", rows[::-1])
+    path = written(tmp_path / "log.jsonl", rows[::-1])
     assert sorted(read(path)) == sorted(Pair(*two) for two in [*expected, ("me", ""), ("", "lost")])
     assert "the id" not in capsys.readouterr().err
-    write_jsonl(path, [*rows, {"id": 2, "text": "again"}, {"id": 6, "reply_to": 2, "text": "?"}])
+    written(path, [*rows, {"id": 2, "text": "again"}, {"id": 6, "reply_to": 2, "text": "?"}])
     assert read(path)[-2:] == [Pair("again", "?"), Pair("", "lost")]
     assert '1 rows have the id of a row above, as "2"; replies may' in capsys.readouterr().err
-    rows = [["1", "", "who?"], ["2", "1.0", "me"], ["3", "t1_1", "you"], ["", "2.5", "lost 2.0"]]
-    path = write_csv(tmp_path / "log.csv", ["id", "reply_to", "text"], rows)
+    rows = ["id,reply_to,text", "1,,who?", "2,1.0,me", "3,t1_1,you", ",2.5,lost 2.0"]
+    path = written(tmp_path / "log.csv", "\n".join(rows))
     assert [pair[:2] for pair in read(path)] == [*expected, ("", "lost 2.0")]
 
 
@@ -149,8 +131,7 @@ def test_replies_find_their_messages_wherever_these_are(tmp_path, capsys):
     ("a.csv", 'question,answer\n"' + "a\n" * (1 << 23) + 'b",c', [], "field larger"),
 ])
 def test_what_is_wrong_is_said_with_its_place(name, text, columns, message, tmp_path):
-    path = tmp_path / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    path = written(tmp_path / name, text)
     with pytest.raises(UserError) as caught:
         read(path, columns)
     assert str(caught.value).startswith(str(path)) and message in str(caught.value)
@@ -158,11 +139,11 @@ def test_what_is_wrong_is_said_with_its_place(name, text, columns, message, tmp_
 
 def test_what_is_not_installed_is_said_with_the_command_that_installs_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setattr(tables_and_logs, "find_spec", lambda name: None)
+    monkeypatch.setattr(formats, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=re.escape(python_m("pip install pyarrow"))):
         read(tmp_path / "a.parquet")
     with pytest.raises(UserError, match=re.escape(python_m("pip install chitchat-dataset"))):
-        tables_and_logs.default_corpus()
+        formats.default_corpus()
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
@@ -173,13 +154,13 @@ def test_rows_without_a_text_are_left_out_and_counted_whatever_the_format(
         row[["question", "answer"][k % 2]] = "  " if k % 3 else None
     path = tmp_path / f"mine.{kind}"
     if kind == "jsonl":
-        write_jsonl(path, [{name: cell for name, cell in row.items() if cell is not None}
+        written(path, [{name: cell for name, cell in row.items() if cell is not None}
                            for row in rows])
     elif kind == "parquet":
         pytest.importorskip("pyarrow.parquet").write_table(
             pytest.importorskip("pyarrow").Table.from_pylist(rows), path)
     else:
-        write_csv(path, rows[0], [row.values() for row in rows], {"csv": ",", "tsv": "\t"}[kind])
+        written(path, [rows[0], *(row.values() for row in rows)], {"csv": ",", "tsv": "\t"}[kind])
     report = load_corpus([path], text_config, tmp_path / "cache").report
     assert (report["read"], report["malformed"]) == (len(pairs), 0)
     assert report["removed"] == {"input: no text": 300, "response: no text": 300}
@@ -201,7 +182,7 @@ def test_chats_become_pairs(name, tmp_path, capsys):
                 Pair("why?", "so", "user", "assistant"),
                 Pair("a taxi", "where?", "USER", "SYSTEM"),
                 Pair("where?", "here", "SYSTEM", "USER")]
-    pairs = read(write_jsonl(tmp_path / "chats.jsonl", rows))
+    pairs = read(written(tmp_path / "chats.jsonl", rows))
     assert {*pairs} == {*expected} and len(pairs) == len(expected)
     assert capsys.readouterr() == (
         "", f'{tmp_path}/chats.jsonl: a conversation in each row (messages = "{name}")\n')
@@ -214,10 +195,10 @@ def test_the_list_of_messages_is_the_one_with_their_names_and_its_parts_are_text
     rows = [{"tools": [{"type": "function", "function": {"name": "f"}}], "messages": [
         {"author": "ann", "content": [{"type": "text", "text": "look"}, {"type": "image"}, "!"]},
         {"author": "bob", "content": "nice"}]}]
-    assert read(write_jsonl(tmp_path / "a.ndjson", rows)) == [Pair("look !", "nice", "ann", "bob")]
+    assert read(written(tmp_path / "a.ndjson", rows)) == [Pair("look !", "nice", "ann", "bob")]
     rows[0]["messages"][1]["content"] = {"no": "text"}
     with pytest.raises(UserError, match="a.ndjson, row 1: dict {'no': 'text'} is not a text"):
-        read(write_jsonl(tmp_path / "a.ndjson", rows))
+        read(written(tmp_path / "a.ndjson", rows))
 
 
 @pytest.mark.parametrize("name, text, expected", [
@@ -232,15 +213,13 @@ def test_the_list_of_messages_is_the_one_with_their_names_and_its_parts_are_text
     ("a.tsv", '"q"\t"a"\n', [('"q"', '"a"')]),               # without a header marks are text
     ("a.TSV", "\t\nq\ta\n", [("", ""), ("q", "a")])])
 def test_tables_as_programs_write_them(name, text, expected, tmp_path):
-    path = tmp_path / name
-    path.write_bytes(text.encode())
-    assert [(pair.input, pair.response) for pair in read(
-        path, ["question", "answer, or none"] if "none" in text else [])] == expected
+    columns = ["question", "answer, or none"] if "none" in text else []
+    assert [pair[:2] for pair in read(written(tmp_path / name, text), columns)] == expected
 
 
 def test_a_first_line_of_single_words_is_told_to_be_a_pair(tmp_path, capsys):
-    path = tmp_path / "a.tsv"
-    path.write_text("Antwort\tFrage\nYes, it is.\tIs it so?\nNot yet.\tAre we there?\n")
+    path = written(tmp_path / "a.tsv",
+                   "Antwort\tFrage\nYes, it is.\tIs it so?\nNot yet.\tAre we there?\n")
     assert len(read(path)) == 3
     assert f"{path}: line 1, ['Antwort', 'Frage'], is taken for a pair" in capsys.readouterr().err
     assert read(path, ["Frage", "Antwort"])[1] == Pair("Are we there?", "Not yet.")
@@ -259,26 +238,23 @@ def test_a_file_and_a_table_of_the_same_rows_are_the_same_pairs(tmp_path_factory
     for table in (rows, frame, [*frame.itertuples()], frame[["question", "answer"]].to_numpy(),
                   polars.DataFrame(rows, {"id": int, "answer": str, "question": str})):
         assert [pair[:2] for pair in read(table)] == texts
-    for name, text in (("a.csv", frame.to_csv(index=False)), ("a.jsonl", "".join(
-            json.dumps(row) + "\n" for row in rows)), ("a.tsv", frame.to_csv(None, sep="\t"))):
-        with open(folder / name, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+    for name, text in (("a.csv", frame.to_csv(index=False)), ("a.jsonl", rows),
+                       ("a.tsv", frame.to_csv(None, sep="\t"))):
         # a .csv may have blanks behind its delimiters
-        assert [[text.lstrip(" ") for text in pair[:2]] for pair in read(folder / name)] == [
+        pairs = read(written(folder / name, text))
+        assert [[text.lstrip(" ") for text in pair[:2]] for pair in pairs] == [
             [text.lstrip(" ") for text in two] for two in texts]
 
 
 @pytest.mark.parametrize("delimiter, first", [(";", "sep=;\n"), ("|", ""), (",", "SEP=,\r\n")])
 def test_a_line_that_names_the_delimiter_is_no_header(delimiter, first, tmp_path):
-    path = write_csv(tmp_path / "mine.csv", ["id", "question", "answer"], [[1, "a b", "c d"]],
-                     delimiter)
-    path.write_text(first + path.read_text())
-    assert read(path) == [Pair("a b", "c d")]
+    table = "id,question,answer\n1,a b,c d\n".replace(",", delimiter)
+    assert read(written(tmp_path / "mine.csv", first + table)) == [Pair("a b", "c d")]
 
 
 def test_a_malformed_row_is_named_by_its_number_whatever_lines_its_cells_take(
         pairs, text_config, tmp_path, capsys):
     rows = [[text, f"{reply}\nand more"] for text, reply in pairs]
-    path = write_csv(tmp_path / "a.csv", ["question", "answer"], [*rows[:99], [1, 2, 3], *rows])
+    path = written(tmp_path / "a.csv", [["question", "answer"], *rows[:99], [1, 2, 3], *rows])
     load_corpus([path], text_config, tmp_path / "cache")
     assert "of 4,100 (first: row 101: 3 columns, expected 2 (as in" in capsys.readouterr().err

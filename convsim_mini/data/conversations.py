@@ -1,0 +1,108 @@
+"""Messages → pairs: threads, chats, and logs whose messages name the ones that they answer."""
+
+import sys
+from collections import Counter, defaultdict
+from itertools import chain, dropwhile
+
+from tqdm import tqdm
+
+from ..common.cli import UserError
+from .layouts import IN_LOGS, columns_of_chat
+from .texts import id_of, text_of
+
+PROMPTS = {"system", "developer"}                             # roles that prompt
+TOOLS = "tool", "function", "ipython", "observation"          # how roles of tools begin
+NOTHING = dict.fromkeys(IN_LOGS, "")                          # a message that is not there
+
+
+def messages_of(name, records, columns):
+    """Yield the messages in the records of the table `name`, each a dict by IN_LOGS.
+
+    columns: of `layout_of`. Raises UserError for a bad row.
+    """
+    for number, row in records:
+        try:
+            if isinstance(row, ValueError):
+                raise row
+            if "messages" in columns:
+                yield from _chat(row.get(columns["messages"]) or [], str(number))
+            else:
+                yield _message(row, columns)
+        except ValueError as error:
+            raise UserError(f"{name}, row {number}: {error}; expected a row with the same columns "
+                            "as the others") from None
+
+
+def _message(row, columns):
+    """A row of a log by the names of IN_LOGS; what it does not hold is ""."""
+    message = NOTHING | {what: text_of(row.get(name)) for what, name in columns.items()}
+    for what in ("thread", "id", "reply_to"):
+        message[what] = id_of(message[what].removeprefix("t1_"))              # as Reddit has it
+    return message
+
+
+def _chat(items, thread):
+    """The messages of a list, without those of tools and without prompts.
+
+    A system that speaks with one other is a speaker, but for what it says first.
+    """
+    def prompts(message):
+        return message["speaker"].lower() in PROMPTS
+
+    said = [_message(item, columns) | {"thread": thread} for item in items
+            if (columns := columns_of_chat(item))]
+    said = [message for message in said if not message["speaker"].lower().startswith(TOOLS)]
+    others = [message for message in said if not prompts(message)]
+    several = len({message["speaker"] for message in others}) > 1
+    return others if several else dropwhile(prompts, said)
+
+
+def replies(name, messages):
+    """Yield messages and replies as pairs, in whatever order the log `name` has them.
+
+    A reply to a message that is not there is a pair with an empty input, so that it is counted.
+    """
+    known, waiting, twice = {}, defaultdict(list), Counter()  # id → message; replies above theirs
+    for message in messages:
+        own, parent = message["id"], message["reply_to"]
+        if parent in known:
+            yield _pair(known[parent], message)
+        elif parent:
+            waiting[parent].append(message)
+        if own:
+            twice.update([own] if own in known else [])
+            known[own] = message
+            yield from (_pair(message, reply) for reply in waiting.pop(own, ()))
+    yield from (_pair(NOTHING, reply) for reply in chain.from_iterable(waiting.values()))
+    if number := twice.total():
+        [(most, _)] = twice.most_common(1)
+        tqdm.write(f'{name}: {number:,} rows have the id of a row above, as "{most}"; replies may '
+                   "go to the wrong one; expected each id once", file=sys.stderr)
+
+
+def adjacent_turns(messages):
+    """Yield turns and answers as pairs. Messages of one speaker in a row are a turn.
+
+    A message without text or thread is a pair of empty texts, so that it is counted.
+    """
+    before, now = {}, {}                                      # thread → turn, as a message
+    for message in messages:
+        thread, turn = message["thread"], now.get(message["thread"])
+        if not (message["text"] and thread):
+            yield _pair(NOTHING, NOTHING)
+        elif turn and message["speaker"] and turn["speaker"] == message["speaker"]:
+            turn["text"] += f" {message['text']}"
+        else:
+            if thread in before:
+                yield _pair(before[thread], turn)
+            if turn:
+                before[thread] = turn
+            now[thread] = message
+    for thread in before:
+        yield _pair(before[thread], now[thread])
+
+
+def _pair(message, reply):
+    return {"input": message["text"], "response": reply["text"], "thread": message["thread"],
+            "id": message["id"], "input_author": message["speaker"] or None,
+            "response_author": reply["speaker"] or None}

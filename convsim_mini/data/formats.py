@@ -1,0 +1,239 @@
+"""Files and tables in memory → rows, which are dicts: column → value.
+
+A file gives records, (number, row); a malformed row is the ValueError that says what is wrong. A
+new format is a function here and its entry in FORMATS.
+"""
+
+import csv
+import sys
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.util import find_spec
+from itertools import chain, islice, pairwise, takewhile, zip_longest
+from math import inf
+from pathlib import Path
+
+from tqdm import tqdm
+
+from ..common.cli import UserError, python_m, user_errors
+from ..common.lines import MOST, SUFFIXES, parse_object, read_lines, read_object, text_lines
+from .layouts import FIELDS, NOT_TOLD, Reading, by_names
+
+AHEAD = 100    # lines that a cell of a .tsv may have, or that tell whether there is a header
+
+
+def default_corpus():
+    """Path of the data file inside the installed package chitchat-dataset."""
+    if package := find_spec("chitchat_dataset"):
+        return Path(package.origin).with_name("dataset.json")
+    raise UserError("the default corpus, the package chitchat-dataset, is not installed: "
+                    f"{python_m('pip install chitchat-dataset')}, or name your own files with "
+                    "--pairs")
+
+
+def kind_of(path):
+    """The suffix of a file's name, without .gz or .zst: a key of KINDS, or another suffix."""
+    path = Path(path)
+    return (path.with_suffix("") if path.suffix.lower() in SUFFIXES else path).suffix.lower()
+
+
+def read_file(path, progress=None, reading=Reading()):
+    """The records of a file of one of KINDS. progress: as of `read_lines`. Raises UserError."""
+    return KINDS.get(kind_of(path), _refuse)(path, progress, reading)
+
+
+def _refuse(path, progress, reading):
+    next(read_lines(path))                                    # which knows zip files and folders
+    raise UserError(f'{path}: unknown kind of file "{Path(path).name}"; expected {EXPECTED}')
+
+
+def read_csv(path, progress=None, reading=Reading()):
+    """The records of a .csv, whose first line names its columns."""
+    lines = text_lines(path, progress, encoding=reading.encoding)
+    return _records(path, _cells_of_csv(path, lines))
+
+
+def read_tsv(path, progress=None, reading=Reading()):
+    """The records of a file with tabs between its cells.
+
+    Its first line is a header if columns are given, if it has known names, or if it has only words
+    above a column of ids: single words or numbers. Without a header each line is an input and its
+    response, and a quotation mark is a mark like any other.
+    """
+    lines = text_lines(path, progress, encoding=reading.encoding)
+    begin = [*islice(lines, 1 + AHEAD)]
+    lines = chain(begin, lines)
+    header, *rows = (line.split("\t") for line in begin)
+    known = (reading.columns or {*header} & {*reading.known}
+             or by_names([dict.fromkeys(header)]) != NOT_TOLD)
+    words = len(rows) > 1 and all(cell.strip(' "').isidentifier() for cell in header)
+    columns = zip_longest(*rows, fillvalue="")
+    if known or words and any(all(" " not in cell for cell in column) for column in columns):
+        return _records(path, _cells_of_tsv(lines))
+    if all(cell.isidentifier() for cell in header):
+        tqdm.write(f"{path}: line 1, {header}, is taken for a pair; if it names the columns: "
+                   "--columns INPUT RESPONSE", file=sys.stderr)
+    return _records(path, chain([FIELDS], (line.split("\t") if line else [] for line in lines)))
+
+
+def _records(path, table):
+    """The records of a table's rows of cells. The first row is its header, or FIELDS."""
+    header = next(table)
+    names, plain = names_of_columns(path, header), header is FIELDS
+    for number, cells in enumerate(table, start=1 if plain else 2):
+        if any(cells[len(names):]) or plain and len(cells) == 1:
+            advice = ("input TAB response" if plain else "as in the header: does it lack a name, "
+                      "or a cell with a delimiter its quotation marks?")
+            yield number, ValueError(f"{len(cells)} columns, expected {len(names)} ({advice})")
+        elif cells:                                           # or it is a blank line
+            yield number, dict(zip_longest(names, cells[:len(names)]))
+
+
+def _cells_of_csv(path, lines):
+    lines = chain.from_iterable(line.split("\r") for line in lines)    # rows of old Macs end so
+    header, first = next(lines), 1
+    if header.lower().startswith("sep="):                     # Excel's line, which says delimiter
+        header, first = next(lines, ""), 2
+    row = next(lines, "")
+    delimiter = max(",;\t|", key=lambda mark: (min(header.count(mark), row.count(mark)),
+                                               header.count(mark)))
+    csv.field_size_limit(MOST)
+    table = csv.reader((f"{line}\n" for line in chain([header, row], lines)), strict=True,
+                       delimiter=delimiter, skipinitialspace=True)
+    begin = 0                                                 # lines before the row
+    try:
+        for cells in table:
+            yield cells
+            begin = table.line_num
+    except csv.Error as error:
+        raise UserError(f"{path}: line {begin + first} begins no row of a table ({error}); quote "
+                        'cells that hold a comma or a line break, and write " in them as ""'
+                        ) from None
+
+
+def _cells_of_tsv(lines):
+    """Rows of cells. A cell in quotation marks, as programs write it, may hold line breaks.
+
+    Marks that do not enclose a whole cell are text.
+    """
+    ahead, columns = deque(islice(lines, AHEAD)), 0
+    while ahead:
+        cells, taken = ahead[0].split("\t") if ahead[0] else [], 1
+        if '"' in ahead[0]:
+            # below a row with all its cells, a line with all its cells is another row
+            fewest = columns if len(cells) >= columns else inf
+            more = takewhile(lambda line: line.count("\t") + 1 < fewest, islice(ahead, 1, None))
+            table = csv.reader((f"{line}\n" for line in chain([ahead[0]], more)), delimiter="\t",
+                               strict=True)
+            with suppress(csv.Error):                         # as of a mark that nothing closes
+                quoted = next(table)
+                if len(quoted) >= columns:
+                    cells, taken = quoted, table.line_num
+        yield cells
+        columns = columns or len(cells)                       # of the header
+        for _ in range(taken):
+            ahead.popleft()
+        ahead.extend(islice(lines, taken))
+
+
+def read_jsonl(path, progress=None, reading=Reading()):
+    """The records of a .jsonl, an object a line; blank lines are passed over."""
+    lines = text_lines(path, progress, encoding=reading.encoding)
+    for number, line in enumerate(lines, start=1):
+        if number == 1 and line.lstrip().startswith("["):
+            raise UserError(f"{path}: is one JSON array; write each object on a line of its own")
+        if line.strip():
+            try:
+                yield number, parse_object(line)
+            except ValueError as error:
+                yield number, error
+
+
+def _read_parquet(path, progress, reading):
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        raise UserError(f"{path}: reading Parquet needs a package: "
+                        f"{python_m('pip install pyarrow')}") from None
+    damage = (OSError, ValueError, ArrowException)
+    with user_errors(f"{path}: cannot be read as Parquet", "write it again", damage):
+        file = ParquetFile(path)
+        names_of_columns(path, file.schema_arrow.names)
+        batches = file.iter_batches(1_000)
+        yield from enumerate(chain.from_iterable(map(rows_of_table, batches)), start=1)
+
+
+def _read_chitchat(path, progress, reading):
+    """Adjacent turns of different speakers in chitchat-dataset."""
+    if Path(path) != default_corpus():
+        _refuse(path, progress, reading)
+    conversations = read_object(path, "is missing or damaged", "install chitchat-dataset again")
+    turns = ([turn for turn in one["messages"] if turn] for one in conversations.values())
+    pairs = (pair for some in turns for pair in pairwise(some)
+             if pair[0][0]["sender"] != pair[1][0]["sender"])
+    for number, pair in enumerate(pairs, start=1):
+        texts = (" ".join(part["text"] for part in turn) for turn in pair)
+        yield number, dict(zip(FIELDS, texts))
+
+
+# suffix → function(path, progress, Reading) that gives the records
+FORMATS = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl, ".ndjson": read_jsonl,
+           ".parquet": _read_parquet}
+KINDS = FORMATS | {".json": _read_chitchat}                   # .json: the default corpus only
+EXPECTED = (f"pairs: a table with named columns ({', '.join(FORMATS)}; plain, .gz or .zst), or "
+            "lines of input TAB response in a .tsv; chat exports: python -m data_scripts.chats")
+
+
+# ---------------------------------------------------------------- tables in memory
+
+def rows_of_table(table):
+    """The rows of a table as dicts: an iterable.
+
+    table: of pandas, polars or arrow, or an iterable of dicts, named tuples, or pairs (input,
+    response): a Dataset of Hugging Face, rows of NumPy. Raises UserError for other rows.
+    """
+    if isinstance(table, Mapping) or hasattr(table, "collect"):
+        raise UserError(f"a {type(table).__name__} has no rows; expected a table that has, as "
+                        "pandas.DataFrame(it) or it.collect()")
+    if hasattr(table, "itertuples"):                          # pandas
+        names = names_of_columns("the table", table.columns, most=inf)
+        table = table.astype(object).where(table.notna(), None)
+        return (dict(zip(names, map(_plain, row))) for row in table.itertuples(False, None))
+    for method in ("to_pylist", "to_dicts"):                  # arrow, polars
+        if hasattr(table, method):
+            return getattr(table, method)()
+    return map(_row, table)
+
+
+def _row(row):
+    row = row._asdict() if hasattr(row, "_asdict") else _plain(row)
+    if isinstance(row, Mapping):
+        return {str(name): _plain(value) for name, value in row.items()}
+    if isinstance(row, (list, tuple)) and len(row) == 2:
+        return dict(zip(FIELDS, row))
+    raise UserError(f"a row is {str(row):.60}; expected (message, reply), or a dict of columns")
+
+
+def is_row(value):
+    """Whether a value is the row of a table, or else a text."""
+    return isinstance(_plain(value), (Mapping, tuple, list))
+
+
+def _plain(value):
+    """A value of NumPy as Python has it."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def names_of_columns(table, header, most=10_000):
+    """The names in a header, without white space around; of two called "a" one is "a (2)".
+
+    table: its name. Raises UserError for more names than `most`.
+    """
+    if len(header) > most:
+        raise UserError(f"{table}: has {len(header):,} columns, expected at most {most:,}; write a "
+                        "table of those that hold the texts")
+    names = [str(name).replace("\ufeff", "").strip() for name in header]
+    return [f"{name} ({names[:place].count(name) + 1})" if name and name in names[:place] else name
+            for place, name in enumerate(names)]

@@ -1,0 +1,94 @@
+"""What the rows of a table hold, told by the names of its columns."""
+
+import sys
+from itertools import chain
+from typing import NamedTuple
+
+from tqdm import tqdm
+
+from ..common.cli import UserError, did_you_mean
+
+FIELDS = ("input", "response")
+# the names of columns; of several the first counts
+INPUTS = ("instruction", "question", "query", "prompt", "input", "message", "context")
+RESPONSES = ("response", "answer", "completion", "output", "reply")
+IN_LOGS = ("text", "thread", "speaker", "id", "reply_to")
+IN_CHATS = {"text": ("content", "value", "text", "message"),
+            "speaker": ("role", "from", "speaker", "author", "sender")}    # ChatML, ShareGPT, …
+# the layouts, as users are told
+PAIRS, CHATS = "a pair in each row", "a conversation in each row"
+REPLIES, THREADS = "messages and replies to them", "the messages of each thread in turn"
+NOT_TOLD = None, {}
+NAME_ONE = ("name the one to search in (with --replies, that of the answers): --column NAME; of "
+            "chat: --columns INPUT RESPONSE")
+NAME_TWO = "name two of them: --columns INPUT RESPONSE"
+OF_LOGS = ("the columns of a log must be called thread, text and, if known, speaker; or id, "
+           "reply_to and text")
+
+
+class Reading(NamedTuple):
+    """What a user or a run says of the files to read."""
+
+    columns: tuple = ()        # those of input and response, or the one to embed, if not by name
+    encoding: str = "utf-8"    # of text without a mark
+    known: tuple = ()          # the columns of a run, which are taken where a table has them
+    side: int | None = None    # 0, 1: of input and response only this one is wanted; None: both
+
+
+def layout_of(name, rows, reading):
+    """What the rows of the table `name` hold: PAIRS, …, and what is needed → its column.
+
+    Columns that a user or a run names come first; a guess by names is told on standard error.
+    Raises UserError for columns that are missing, unknown, or there twice.
+    """
+    names = dict.fromkeys(chain.from_iterable(rows))
+    one = reading.side is not None
+    has, advice = f"it has {', '.join(names)}", NAME_ONE if one else NAME_TWO
+    given = reading.columns or (reading.known if {*reading.known} <= names.keys() else ())
+    for column in given:
+        if column not in names:
+            raise UserError(f'{name}: has no column "{column}"; {has}; {advice}'
+                            f"{did_you_mean(column, names)}")
+    layout, columns = (PAIRS, dict(zip(FIELDS, given))) if given else by_names(rows)
+    if not layout and one and len(names) == 1:
+        layout, columns = PAIRS, dict.fromkeys(FIELDS[:1], *names)
+    if not layout:
+        raise UserError(f"{name}: cannot tell which columns hold input and response; {has}; the "
+                        f"first line of a .csv must name its columns; {advice}; {OF_LOGS}")
+    found = [*columns.values()]
+    for column in found:
+        if f"{column} (2)" in names:
+            raise UserError(f'{name}: two columns are called "{column}"; expected one; give each a '
+                            "name of its own")
+    if one and layout == PAIRS:
+        given, told = reading.columns, f'the column "{found[-reading.side]}"'
+    else:
+        of = ", ".join(f'{what} = "{column}"' for what, column in columns.items())
+        told = f"{layout} ({of})"
+    if not given and found != [*FIELDS]:
+        tqdm.write(f"{name}: {told}", file=sys.stderr)
+    return layout, columns
+
+
+def by_names(rows):
+    """The layout that known names of columns tell, or NOT_TOLD."""
+    known = {name.strip(' "').lower().replace("-", "_"): name for name in chain.from_iterable(rows)}
+    pair = [next((known[name] for name in names if name in known), None)
+            for names in (INPUTS, RESPONSES)]
+    if None not in pair:
+        return PAIRS, dict(zip(FIELDS, pair))
+    for name, value in chain.from_iterable(row.items() for row in rows):
+        if isinstance(value, list) and value and columns_of_chat(value[0]):
+            return CHATS, {"messages": name}
+    log = {what: known[what] for what in IN_LOGS if what in known}
+    if log.keys() >= {"text", "id", "reply_to"}:
+        return REPLIES, log
+    return (THREADS, log) if log.keys() >= {"text", "thread"} else NOT_TOLD
+
+
+def columns_of_chat(item):
+    """Where a message of a chat has what IN_CHATS names: what → its name; {} for another item."""
+    names = item if isinstance(item, dict) else ()
+    found = {what: next((name for name in those if name in names), None)
+             for what, those in IN_CHATS.items()}
+    return {} if None in found.values() else found

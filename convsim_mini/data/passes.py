@@ -1,0 +1,116 @@
+"""The two passes that prepare a corpus: pairs into words, in several processes; words into pieces.
+
+What the first makes of some thousand pairs each is a file, a pickled Words, which the second reads.
+"""
+
+import os
+import pickle
+from collections import Counter
+from contextlib import ExitStack
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ..common.cli import progress
+from ..common.processes import local_processes, map_in_order
+from ..core.packed import offsets_of
+from ..core.pairs import Split
+from ..core.text import tokenize
+from .corpus import SPLITS, some_pairs, split_of, splits_of, text_key
+from .pairs import left_out, read_rows
+
+FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}    # of a split
+MOST_WORDS_COUNTED = 5_000_000
+EXAMPLES = 3
+
+
+class Words(NamedTuple):
+    """What the first pass makes of some thousand pairs."""
+
+    removed: Counter    # "input: long" …: pairs that the filters removed
+    examples: list      # the first pairs that are kept, as written
+    counts: Counter     # the words of pairs for train
+    words: list         # each word once; the first is "", for an empty sentence
+    kept: Split         # the pairs that are kept; its ids are places in `words`
+
+
+def count_words(paths, off, reading, folder):
+    """The first pass, into files in a folder; → the words of train with counts, keys, a report.
+
+    off: filters that remove nothing; keys: uint64 (n, 2), of the n pairs that are kept. Processes
+    hand over files: Python waits for ever for a result if a process is killed while it sends it.
+    """
+    counts, keys, removed = Counter(), [np.empty((0, 2), np.uint64)], Counter()
+    report = {"read": 0, "malformed": 0, "removed": removed, "examples": []}
+
+    def pairs_of_files():
+        for path in paths:
+            before = bar.n
+            for part in read_rows(path, lambda at: bar.update(before + at - bar.n), reading):
+                report["read"] += part.records
+                report["malformed"] += part.records - len(part.pairs)
+                yield part.pairs
+
+    advice = "stop what else uses it and run the same command again"
+    with (local_processes(os.cpu_count(), advice) as workers,
+          progress(total=sum(Path(path).stat().st_size for path in paths), desc="reading", unit="B",
+                   unit_scale=True) as bar):
+        tasks = ((folder / f"{number:09}", pairs) for number, pairs in enumerate(pairs_of_files()))
+        # few ahead, or pairs would pile up before they are tokenised
+        for path in map_in_order(workers, partial(_tokenize, off=off), tasks, 4 * os.cpu_count()):
+            part = pickle.loads(path.read_bytes())
+            keys.append(part.kept.keys)
+            removed.update(part.removed)
+            report["examples"] = (report["examples"] + part.examples)[:EXAMPLES]
+            counts.update(part.counts)
+            if len(counts) > MOST_WORDS_COUNTED:              # in memory; the rarest half goes
+                counts = Counter(dict(counts.most_common(MOST_WORDS_COUNTED // 2)))
+    return counts, np.concatenate(keys), report
+
+
+def _tokenize(task, off=()):
+    """What a process does with a task, a path and Pairs: it writes Words there; → the path."""
+    path, pairs = task
+    removed, counts = Counter(), Counter()
+    examples, sentences, keys = [], [], []
+    numbers = {"": 0}    # word → its place in `words`
+    for pair in pairs:
+        if rule := left_out(pair, off):
+            removed[rule] += 1
+            continue
+        if len(examples) < EXAMPLES:
+            examples.append((pair.input, pair.response))
+        sides = [tokenize(pair.input), tokenize(pair.response)]
+        keys.append([text_key(" ".join(tokens)) for tokens in sides])
+        if split_of(keys[-1][0]) == "train":
+            counts.update(chain(*sides))
+        sentences += [[numbers.setdefault(word, len(numbers)) for word in tokens or [""]]
+                      for tokens in sides]
+    kept = Split(np.array([*chain(*sentences)], np.int32), offsets_of([*map(len, sentences)]),
+                 np.array(keys, np.uint64).reshape(-1, 2))
+    path.write_bytes(pickle.dumps(Words(removed, examples, counts, [*numbers], kept)))
+    return path
+
+
+def write_splits(parts, folder, vocabulary, tenths):
+    """The second pass: from the folder `parts` into FILES of each split; → split → its pairs."""
+    with ExitStack() as files:
+        out = {(split, name): files.enter_context(open(folder / f"{split}.{name}", "wb"))
+               for split in SPLITS for name in FILES}
+        for split in SPLITS:
+            out[split, "offsets"].write(np.zeros(1, np.int64))
+        for path in sorted(parts.iterdir()):
+            part = pickle.loads(path.read_bytes())
+            of_words = vocabulary.pack([word] for word in part.words)     # "" becomes UNKNOWN
+            names = splits_of(part.kept.keys[:, 0], tenths)
+            for split in SPLITS:
+                some = some_pairs(part.kept, np.flatnonzero(names == split))
+                pieces = of_words.take(some.ids)              # a word's pieces, then the next's
+                before = out[split, "ids"].tell() // pieces.ids.itemsize
+                out[split, "ids"].write(pieces.ids)
+                out[split, "offsets"].write(before + pieces.offsets[some.offsets[1:]])
+                out[split, "keys"].write(some.keys)
+        return {split: out[split, "keys"].tell() // 16 for split in SPLITS}    # 2 keys of 8 bytes

@@ -1,6 +1,6 @@
 """The layers that only a Transformer has, each as two pure functions.
 
-N is the number of words in a batch, B that of its sentences, d the width of a word's vector.
+N is the number of words in a batch, B of its sentences, d the width of a word's vector.
 """
 
 import math

@@ -23,7 +23,7 @@ def source(file, dtype, width=64):
 
 @cache
 def _kernel(kernel, dtype, width):
-    """The kernel "file.name", compiled, and for each of its parameters what makes an argument."""
+    """The kernel "file.name", compiled, and for each parameter the function that converts to it."""
     import cupy
     file, name = kernel.split(".")
     code = source(f"{file}.cu", dtype, width)
@@ -40,12 +40,12 @@ def _pointer(x):
     if x is None:
         return np.uint64(0)
     if not x._c_contiguous:                                   # CuPy's; x.flags costs ten times more
-        raise ValueError(f"a kernel needs a C-contiguous array, not one of strides {x.strides}")
+        raise ValueError(f"a kernel needs a C-contiguous array, not one with strides {x.strides}")
     return x
 
 
 def like(x, *shape, dtype=None):
-    """A new array like x, perhaps of another shape or dtype; its numbers are not set."""
+    """A new, uninitialised array like x, perhaps of another shape or dtype."""
     import cupy
     return cupy.empty(shape or x.shape, dtype or x.dtype)
 

@@ -1,4 +1,4 @@
-"""Which functions of core are still as their faster twins were tested against.
+"""Which functions of core are unchanged since their faster twins were tested against them.
 
 A fingerprint is a checksum of a function's code, without comments and docstrings, and of everything
 in core that it uses. tests/fast/write_fingerprints.py writes fingerprints.json once tests pass.
@@ -17,7 +17,7 @@ CORE = __package__.replace("fast", "core")
 
 
 def changed(functions):
-    """The functions, among these of core, whose fingerprints differ from those in FILE."""
+    """Those of these functions of core that have other fingerprints than in FILE."""
     tested = json.loads(FILE.read_text(encoding="utf-8"))
     return [one for one in functions if fingerprint(one) != tested.get(name_of(one))]
 
@@ -38,7 +38,7 @@ def layer_of(function):
 
 
 def fingerprint(function):
-    """CRC-32 of the code of a function and of all that it uses of core, in hexadecimal digits."""
+    """CRC-32, in hexadecimal, of a function's code and of everything in core that it uses."""
     code, todo = {}, [function]
     while todo:
         part = inspect.unwrap(todo.pop())                     # the function below a decorator

@@ -23,7 +23,7 @@ class Tasks(NamedTuple):
 
     @property
     def nli_checksum(self):
-        """The CRC-32 of all numbers of the NLI splits, or None without any."""
+        """The CRC-32 of all arrays of the NLI splits, or None without any."""
         crc = 0
         for split in filter(None, (self.nli, self.nli_dev)):
             for array in split[:4]:
@@ -81,7 +81,7 @@ def steps_of_tasks(config, steps):
 
 
 def fitting_batches(config, tasks, workers):
-    """A Config whose batches are no larger than what there is to train on. Raises UserError."""
+    """A Config with batches no larger than what there is to train on. Raises UserError."""
     grown = schedule.GROWN if config.optim.drop_at < 1 else 1
     sizes = {}
     for name, split in (("batch_size", tasks.conversation), ("nli_batch_size", tasks.nli)):

@@ -149,7 +149,7 @@ def config_parser(all_options=False):
     parser.add_argument("--resume", metavar="RUN",
                         help="Resume the stopped run RUN; only its --device may be changed.")
     parser.add_argument("--plain", action="store_true", help="Run core/ exactly as written, "
-                        "without its faster twins: slower, but right for a debugger.")
+                        "without its faster twins: slower, for use with a debugger.")
     docs = _docs()
     for name, default in flat(dataclasses.asdict(Config())).items():
         choices = [kind for kind in get_args(settings()[name].type) if isinstance(kind, str)]

@@ -208,7 +208,7 @@ def test_sentences_are_compared_also_those_of_standard_input(encoder, trained, m
 def test_a_single_sentence_shows_its_vector(encoder, trained, capsys):
     encode.main([str(trained[0]), "hello fudazi"])
     begin, shown = capsys.readouterr().out.split("\n")[0].removesuffix(" …").split(": ")
-    assert begin == "16 numbers of unit length"
+    assert begin == "16 dimensions, unit length"
     shown = np.array(shown.split(), float)
     np.testing.assert_allclose(shown, encoder.encode("hello fudazi")[:8], atol=5.1e-4)
 

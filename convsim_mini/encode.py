@@ -44,7 +44,7 @@ def parse_options(argv):
     parser = Parser("convsim_mini.encode", __doc__)
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("texts", nargs="*", metavar="SENTENCE",
-                        help="without these and --file: the lines of standard input are taken")
+                        help="without any, and without --file: lines of standard input")
     parser.add_argument("--file", type=Path, metavar="FILE",
                         help="read sentences from here, lines or a table; plain, .gz or .zst")
     what = parser.add_mutually_exclusive_group()
@@ -62,8 +62,8 @@ def parse_options(argv):
     parser.add_argument("--column", metavar="NAME", dest="columns", nargs=1, default=(),
                         help="the column of a table to embed, if its name is not a known one; a "
                         "run that was trained with --columns knows its own")
-    parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="of a file without a BOM "
-                        "mark, such as cp1252 for Excel's plain CSV (default: utf-8)")
+    parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="of a file without a "
+                        "mark (BOM), such as cp1252 for Excel's plain CSV (default: utf-8)")
     parser.add_argument("--replies", dest="side", action="store_const", const=1, default=0,
                         help="embed a table's replies, so that a search finds the best answers")
     parser.add_argument("--json", action="store_true", help="print each hit as a JSON object")

@@ -106,7 +106,7 @@ def read_text(path):
 
 
 def message(thread, speaker, text, id=None, reply_to=None):
-    """A row. All white space becomes single blanks."""
+    """A row of the log; white space becomes single blanks."""
     speaker, text = (" ".join(f"{one or ''}".replace("\u200e", "").split())
                      for one in (speaker, text))
     return {"thread": thread, "speaker": speaker or None, "text": text, "id": id,
@@ -116,7 +116,7 @@ def message(thread, speaker, text, id=None, reply_to=None):
 def with_replies(rows):
     """The rows of the log: messages, or, where some name what they reply to, turns with ids.
 
-    Training pairs rows with ids only by these. So a turn that names none answers the one before.
+    Training pairs rows that have ids only by them. So a turn that names none gets the one before.
     """
     if not any(row["reply_to"] for row in rows):
         return [{name: row[name] for name in ("thread", "speaker", "text")} for row in rows]
@@ -139,13 +139,13 @@ def with_replies(rows):
 # ---------------------------------------------------------------- logs of text
 
 def irc(text, thread):
-    """The messages of an IRC client's log; None for each other line."""
+    """The messages of an IRC client's log; None for every other line."""
     lines = filter(str.strip, text.split("\n"))
     return [message(thread, *one.groups()) if one else None for one in map(IRC.match, lines)]
 
 
 def whatsapp(text, thread):
-    """The messages of WhatsApp's export, which may have several lines; None for what it says."""
+    """The messages of WhatsApp's export, which may have several lines; None for its own words."""
     stamps = [*STAMP.finditer(text)]
     # A pasted line with a stamp is part of a message: its stamp has another form, and what
     # WhatsApp itself copies has the time first: [18:02, 12.3.2024] Ann: …

@@ -42,7 +42,7 @@ class Comment(NamedTuple):
 def read_comment(line):
     """A line (bytes) to a Comment. Only the fields that pairing needs are looked at.
 
-    Raises ValueError, whose text says what is wrong.
+    Raises ValueError with a text that says what is wrong.
     """
     try:
         fields = orjson.loads(line)

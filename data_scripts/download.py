@@ -90,7 +90,7 @@ def fetch_any(name, archive, downloads, stage):
 
 
 def fetched(name, archive, source, downloads, stage):
-    """Whether a source gave an archive; it is then in stage, or else the reason is printed."""
+    """Whether a source gave an archive, which is then in stage; if not, the reason is printed."""
     print(f"{name}: fetching {source.url}", flush=True)
     try:
         path, told = fetch(source, downloads, REGISTRY[name].limit)

@@ -86,7 +86,7 @@ def unpack(archive, wanted, folder, limit):
 
 
 def choose(names, wanted):
-    """Wanted file → the name of it among `names` (paths with slashes).
+    """Wanted file → its name among `names` (paths with slashes).
 
     Of several, the outermost that macOS did not add.
     """

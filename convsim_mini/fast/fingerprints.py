@@ -17,23 +17,23 @@ CORE = __package__.replace("fast", "core")
 
 
 def changed(functions):
-    """Those of these functions of core that have other fingerprints than in FILE."""
+    """Those of these functions of core with a fingerprint that differs from FILE's."""
     tested = json.loads(FILE.read_text(encoding="utf-8"))
     return [one for one in functions if fingerprint(one) != tested.get(name_of(one))]
 
 
 def name_of(function):
-    """Its file and name, as core/losses.py: batch_softmax_forward."""
+    """A function's file and name, such as core/losses.py: batch_softmax_forward."""
     return f"{place_of(function)}: {function.__name__}"
 
 
 def place_of(function):
-    """Its file, as core/losses.py."""
+    """A function's file, such as core/losses.py."""
     return f"core/{function.__module__.rpartition('.')[2]}.py"
 
 
 def layer_of(function):
-    """Its name without _forward or _backward."""
+    """A function's file and name, without _forward or _backward."""
     return name_of(function).removesuffix("_forward").removesuffix("_backward")
 
 

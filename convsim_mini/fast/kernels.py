@@ -37,7 +37,7 @@ def _bias_gradient(dy, y=None, dx=None, threshold=0):
 
 
 def _warps(rows):
-    """Blocks and threads of a kernel in which each warp has a row."""
+    """Blocks and threads of a kernel in which each warp has one row."""
     return (-(-rows // 4),), (128,)
 
 

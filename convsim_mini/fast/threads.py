@@ -30,7 +30,7 @@ def number_of_cores():
 
 @cache
 def _threads():
-    """A pool whose threads have all started, or None where the system refuses to start one."""
+    """A pool with all its threads started, or None if the system refuses to start one."""
     pool, started = ThreadPoolExecutor(number_of_cores() - 1), Event()
     try:
         for _ in range(number_of_cores() - 1):
@@ -46,7 +46,7 @@ if hasattr(os, "register_at_fork"):                           # a fork has the p
 
 
 def on_all_cores(function, parts):
-    """[function(part) for part in parts], each part in a thread of its own where there are threads.
+    """[function(part) for part in parts], each part in a thread of its own if there are threads.
 
     It pays off from 0.1 ms of work. A part that no thread has begun when the first part is done is
     computed here, because a thread may start late on a busy machine.

@@ -115,7 +115,7 @@ class Monitor:
 
 
 def plot_curves(path, losses, measured, best):
-    """P@N and NLI's accuracy on dev, and losses, against steps; with random guessing.
+    """Plot P@N and NLI's accuracy on dev, and the losses, against steps.
 
     losses: records of "loss" and "nli_loss" in training; measured: records of measures on dev;
     best: the step of the weights that are kept, or None
@@ -123,7 +123,7 @@ def plot_curves(path, losses, measured, best):
     figure, (right, wrong) = new_figure(columns=2)
     for n in N:
         _curve(right, measured, f"dev_p{n}", f"P@{n}  (at random: {n}%)")
-    _curve(right, measured, "nli", "NLI, right of three classes  (at random: 33%)", "s--")
+    _curve(right, measured, "nli", "NLI, accuracy of three classes  (at random: 33%)", "s--")
     right.set_ylim(0)
     right.set(title="True reply among the best N of 100, on dev", ylabel="messages (%)")
     _curve(wrong, losses, "loss", "replies, training", "-")

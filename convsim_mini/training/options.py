@@ -130,7 +130,7 @@ def check_shapes(config, origin):
                for name, value in vars(getattr(config, group)).items()
                if shapes(**{group: dataclasses.replace(before, **{name: value})}) != shapes()]
     if changed:
-        raise UserError(f"{', '.join(changed)}; its weights keep their shapes: leave this out")
+        raise UserError(f"{', '.join(changed)}; its weights cannot change shape: leave this out")
 
 
 def config_parser(all_options=False):

@@ -40,7 +40,7 @@ PLACES = {"run", "init", "pairs", "columns", "encoding", "nli", "data", "cache",
 
 
 class Run(NamedTuple):
-    """A run as its file holds it."""
+    """A run as stored in its file."""
 
     path: Path
     config: Config
@@ -116,8 +116,8 @@ def load_run(run, device="cpu"):
     rows = run.vocabulary.size + run.config.bigram_rows
     shapes = parameter_shapes(run.config.model, rows, run.config.classifies)
     if shapes != {name: p.shape for name, p in params.items()}:
-        raise UserError(f"{path}: is damaged or incomplete (its weights have other shapes than "
-                        f"its settings say); {OLDER}")
+        raise UserError(f"{path}: is damaged or incomplete (the shapes of its weights do not "
+                        f"match its settings); {OLDER}")
     params = to_device(params, device_module(device, run.config.precision))
     model = Model(params, run.config.model, run.vocabulary.size)
     return run._replace(model=model, tuned=tuned, state=state)
@@ -198,7 +198,7 @@ def folder_with_pairs(folder, write):
 
 def lock_of(folder):
     """The lock of an existing run's folder. Raises UserError."""
-    newest(folder)                                            # or a mistyped folder would be made
+    newest(folder)                                            # or it would make a mistyped folder
     return _locked(folder)
 
 

@@ -49,7 +49,7 @@ def open_tasks(config, corpus):
 def batches_of_tasks(config, tasks, first_step=0, trains_nli=None):
     """Yield the Batch of each step from `first_step` on, without end; the tasks take turns.
 
-    Those of one task are `batches` of a training on that task only. trains_nli: whether this worker
+    A task's batches are those of a training on that task only. trains_nli: whether this worker
     trains NLI in every step; None: the tasks take turns
     """
     # a run that starts from another with --init sees other batches than that one

@@ -60,7 +60,7 @@ def orthonormal(columns):
     """Orthonormal columns that span what these do: CholeskyQR2 (Yamamoto et al. 2015).
 
     A = Q Lᵀ with AᵀA = L Lᵀ; the second pass removes the first one's rounding errors. This takes a
-    third of the time of QR, which remains for linearly dependent columns. (n, k) → (n, k)
+    third of the time of QR, which is the fallback for dependent columns. (n, k) → (n, k)
     """
     basis = columns
     try:

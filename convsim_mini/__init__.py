@@ -35,7 +35,7 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
 
     pairs: (message, reply) tuples, a table (a DataFrame, dicts …), or files. run: a new folder;
     None: a temporary one, as long as the encoder lives. settings: those of `python -m
-    convsim_mini.train`, as steps=300, init="runs/chat", columns=["question", "answer"],
+    convsim_mini.train`, e.g. steps=300, init="runs/chat", columns=["question", "answer"],
     encoding="cp1252". `encoder.log` lists what was logged. NumPy's own products use one thread
     from then on. Raises UserError.
     """

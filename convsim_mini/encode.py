@@ -109,7 +109,7 @@ def print_hits(query, hits, column):
 
 
 def one_line(value):
-    """A cell of a table on one line, cut to as much as people read of it."""
+    """A cell of a table on one line, cut to a readable length."""
     text = " ".join(str(value).split())
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]} …"
 
@@ -157,7 +157,7 @@ def search(encoder, sentences, options, reading):
 
 @errors_in_one_line()
 def main(argv=None):
-    """The command: write vectors or an index of all rows; or search for few, or compare them."""
+    """The command: write vectors or an index of all rows, search for a few, or compare them."""
     options = parse_options(argv)
     claim_process()
     encoder = load(options.run, options.device, options.tuned)

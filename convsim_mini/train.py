@@ -155,7 +155,7 @@ def finish(run, corpus):
 
 @errors_in_one_line(LESS_MEMORY)
 def main(argv=None):
-    """The command: train or resume, then show the result. The first of several workers shows it."""
+    """The command: train or resume, then show the result. Only the first worker shows it."""
     workers = launched()    # with one process its methods do nothing: skip them
     with workers.job():
         with workers.in_turn():

@@ -118,7 +118,7 @@ def attention(explored, sentence, word=0):
 
 def sentence_map(explored, sentence):
     """Lines of the corpus along the two directions in which they differ most. The bluer a line, the
-    nearer it is to yours in all directions. Lesson 22, The shape of the space, explains them."""
+    nearer it is to yours in all directions. Lesson 22, The shape of the space, explains this."""
     vectors, texts, axes = explored.map
     yours = explored.lines.encoder.encode([sentence])
     places = np.concatenate([vectors, yours]) @ axes.T

@@ -60,7 +60,7 @@ class ModelConfig:
     """The encoder's last linear layer has a bias (ours: none; P@1 and STS are the same)."""
     start: Literal["corpus", "random"] = "corpus"
     """Initial values: with "corpus", pieces start from their co-occurrences, frequent ones shorter;
-    bigrams start at zero, square layers as the identity (ours: P@1 33; 18 where all are
+    bigrams start at zero, square layers as the identity (ours: P@1 33; 18 if all are
     "random")."""
     transformer_layers: Annotated[int, Meta(ge=1, le=1_000)] = 6
     """Layers of the Transformer (paper §3.1: 6)."""

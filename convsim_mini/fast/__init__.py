@@ -7,7 +7,7 @@ arrays, the one in kernels.py on CuPy's; a test compares each with its definitio
     fingerprints.py   which functions of core are unchanged since their twins were tested
     host.py           NumPy on all cores
     threads.py        how work is shared out among the cores, and how freed memory is kept
-    loops.py          two loops that numba compiles where it is installed
+    loops.py          two loops that numba compiles if it is installed
     kernels.py        calls of a GPU's kernels; their code is in the .cu files
     cuda.py           how a kernel is compiled and started
     devices.py        the choice of host or GPU

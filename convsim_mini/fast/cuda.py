@@ -56,7 +56,7 @@ def launch(kernel, blocks, threads, *arguments, dtype=None, shared=0, width=64):
     blocks, threads: tuples; dtype: of `real`, by default that of the first array; shared: how many
     `real` numbers each block has in shared memory; width: see `source`. Arguments are numbers,
     C-contiguous arrays or None (a null pointer). Raises ValueError for a wrong number of them and
-    for an array that is not C-contiguous, UserError where the device has too little shared memory.
+    for an array that is not C-contiguous, UserError if the device has too little shared memory.
     """
     if 0 in blocks:                                           # CuPy would start one
         return

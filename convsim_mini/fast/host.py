@@ -1,7 +1,7 @@
 """Twins for NumPy's arrays, in core's order. The docstring of core's function applies to each.
 
 Three things make them faster. The work is shared out among all cores. Large arrays are overwritten
-instead of newly made, or processed in pieces that fit a core's cache. And where numba is installed,
+instead of newly made, or processed in pieces that fit a core's cache. And if numba is installed,
 the two loops of loops.py replace several passes of NumPy and SciPy.
 """
 

@@ -1,4 +1,4 @@
-"""Two loops over rows of a table, which numba compiles where it is installed.
+"""Two loops over rows of a table, which numba compiles if it is installed.
 
 NumPy and SciPy need several passes over the same values; a loop needs one. Tests run these loops
 compiled and as plain Python, and compare them with the functions that they replace.
@@ -49,7 +49,7 @@ def step_rows(table, rows, grads, rate, squares):
 
 @cache
 def compiled(loop):
-    """The loop compiled by numba, without the GIL, or None where numba is not used."""
+    """The loop compiled by numba, without the GIL, or None if numba is not used."""
     if not (numba := numba_module()):
         return None
     options = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
@@ -61,7 +61,7 @@ def compiled(loop):
 
 @cache
 def numba_module():
-    """numba where it is installed and fits this Python and this NumPy, else None."""
+    """numba if it is installed and fits this Python and this NumPy, else None."""
     try:
         import numba
     except ImportError:

@@ -227,12 +227,12 @@ def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, cap
     vectors = np.load(out)
     assert vectors.dtype == np.float32 and vectors.flags.c_contiguous
     np.testing.assert_allclose(vectors, encoder.encode(sentences), rtol=0, atol=1e-6)
-    assert "5 vectors of 16 numbers" in capsys.readouterr().out
+    assert "5 vectors of 16 dimensions" in capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.npy"]
 
 
 @pytest.mark.parametrize("options, told", [
-    ("--file lines.txt --out lines.txt", "--out is the file of --file"),
+    ("--file lines.txt --out lines.txt", "--out would overwrite the file of --file"),
     ("--file lines.txt --out no/v.npy", "no/v.npy: cannot be written"),
     ("one --search lines.txt --index i", "--index: not allowed with argument --search"),
     ("", "standard input: is empty")])

@@ -1,17 +1,17 @@
 """Sentence embeddings from conversations (Yang et al. 2018), every gradient by hand in NumPy/CuPy.
 
 An encoder learns to pick the true response to an input among the responses to other inputs. So it
-learns what sentences mean: two sentences mean the same if the same replies would answer them.
+learns what sentences mean: two sentences mean the same if the same replies would fit both.
 
-minimal.py shows the whole idea in one file. core/ is the method, complete: its __init__.py lists
+minimal.py shows the whole idea in one file. core/ is the complete method: its __init__.py lists
 its files in reading order, and they import nothing else. fast/ makes it fast.
 
-You may skip everything else until you need it: common/ for commands and files on disk, data/ for
+You can skip everything else until you need it: common/ for commands and files on disk, data/ for
 your own pairs, training/ for a run's folder and several workers, evaluation/ for the paper's tasks,
 inference/ to use a run, export/ to pass it on, report/ for tables and figures, explore/ to look at
 a run in a browser. train.py, encode.py, chat.py, tune.py and minimal.py are commands; `python -m
 convsim_mini` lists them all. config.py holds every setting. DESIGN.md says how the parts fit and
-what to open for a change, PROMISES.md what holds when something goes wrong.
+what to open for a change; PROMISES.md, what you can rely on when something goes wrong.
 """
 
 import os
@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .inference.sentence_encoder import DataFrame, SentenceEncoder
 
-# OpenBLAS's idle threads spin for 30 ms and so hold a core that copies and sparse products want.
-# With 2¹⁰ cycles instead of 2²⁶ a DAN step was 15% faster. NumPy reads this when it is loaded.
+# OpenBLAS's idle threads spin for 30 ms, which keeps a core from copies and sparse products. With
+# 2¹⁰ cycles instead of 2²⁶ a DAN step was 15% faster. NumPy reads this when it is loaded.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
 
 
@@ -35,8 +35,8 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
 
     pairs: (message, reply) tuples, a table (a DataFrame, dicts …), or files. run: a new folder;
     None: a temporary one, as long as the encoder lives. settings: those of `python -m
-    convsim_mini.train`, as steps=300, init="runs/chat", columns=["question", "answer"],
-    encoding="cp1252". `encoder.log` lists what was logged. NumPy's own products have one thread
+    convsim_mini.train`, e.g. steps=300, init="runs/chat", columns=["question", "answer"],
+    encoding="cp1252". `encoder.log` lists what was logged. NumPy's own products use one thread
     from then on. Raises UserError.
     """
     import msgspec
@@ -53,7 +53,7 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
     given = {**settings, "run": folder, "pairs": files or [folder / PAIRS]}
     if "columns" in given:
         given["columns"] = [*map(str, given["columns"] or ())]    # pandas may have numbers
-    config = config_of(msgspec.to_builtins(given, enc_hook=str))    # paths and NumPy's numbers, too
+    config = config_of(msgspec.to_builtins(given, enc_hook=str))    # also paths and NumPy's numbers
     with nullcontext() if table is None else folder_with_pairs(
             folder, lambda file: write_pairs(table, file, config.columns)):
         done = train(config)

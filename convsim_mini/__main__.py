@@ -1,4 +1,4 @@
-"""What commands there are, a line each: python -m convsim_mini"""
+"""All commands, one per line: python -m convsim_mini"""
 
 from .common.cli import errors_in_one_line, python_m
 from .evaluation import EVALUATIONS
@@ -9,19 +9,19 @@ COMMANDS = {    # python -m convsim_mini.NAME
     "encode": "embed sentences, compare them, search lines",
     "chat": "type a message, get the best replies of the corpus",
     "explore": "look at a run in a browser: replies, words, neighbours, attention, map",
-    "evaluation": "measure a run on every task whose data are there",
+    "evaluation": "measure a run on every task that has its data in place",
     **{f"evaluation.{name}": f"… {purpose}" for name, purpose in EVALUATIONS.items()},
     "evaluation.attention": "how far a Transformer's attention reaches",
     "tune": "learn one matrix on top from people's similarity scores",
     "export": "write a run as a folder for sentence_transformers, or for just NumPy",
     "report": "write every table and figure of the paper from your own runs",
-    "report.compare": "runs side by side, with paired differences and means over seeds",
+    "report.compare": "compare runs, with paired differences and means over seeds",
 }
 
 
 @errors_in_one_line()
 def main():
-    """Show them."""
+    """Print them."""
     print(python_m("convsim_mini.NAME [--help]"))
     for command, purpose in COMMANDS.items():
         print(f"  {command:22} {purpose}")

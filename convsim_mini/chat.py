@@ -1,9 +1,9 @@
-"""Talk with a run: to each message that you type, the best replies of the pairs it learned from.
+"""Talk to a run: it answers each message with the best replies of the pairs it learned from.
 
     python -m convsim_mini.chat RUN
     python -m convsim_mini.chat RUN --replies FILE
 
-Below each reply stands the message that it once answered. Ctrl-D ends.
+Below each reply is the message that it once answered. Press Ctrl-D to stop.
 """
 
 import sys
@@ -18,14 +18,14 @@ from .inference.replies import best_replies, replies_of_file, replies_of_run
 from .inference.sentence_encoder import encoder_of, tell_unknown
 from .training.run import load_run
 
-with suppress(ImportError):                                   # there is none on Windows
+with suppress(ImportError):                                   # Windows has none
     import readline    # noqa: F401 - gives `input` line editing and history
 
-ANSWERED = 100    # characters that are shown of the message that a reply once answered
+ANSWERED = 100    # characters shown of the message that a reply once answered
 
 
 def messages():
-    """Yield what is typed, or the lines of standard input, which are shown."""
+    """Yield what is typed, or the lines of standard input, and echo these."""
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     with suppress(EOFError):
         while True:
@@ -33,12 +33,12 @@ def messages():
             if not sys.stdin.isatty():
                 print(message)
             yield message
-    print()                                                   # or the shell would continue there
+    print()                                                   # the shell's prompt gets a new line
 
 
 def talk(index, k):
     """Answer each message with its k best replies, until there are no more messages."""
-    print(f"{len(index):,} replies. Type a message; Ctrl-D ends.")
+    print(f"{len(index):,} replies. Type a message, or press Ctrl-D to stop.")
     for message in filter(str.strip, messages()):
         tell_unknown([message], index.encoder.vocabulary)
         for reply in best_replies(index, message, k):

@@ -25,12 +25,12 @@ class TextConfig:
     """Sentences to ids."""
 
     pieces: PositiveInt = 30_000
-    """Most pieces of words, a row each; a frequent word is one (ours: the paper names no size)."""
+    """Most pieces of words, one row each; a frequent word is one (ours: the paper gives none)."""
     bigram_buckets: PositiveInt = 200_000
-    """Rows shared by all bigrams of pieces (ours: the paper names no number)."""
+    """Rows shared by all bigrams of pieces (ours: the paper gives no number)."""
     filters_off: list[Literal["long", "not_alphabetic", "link_or_mention", "bot"]] = field(
         default_factory=list)
-    """Filters of the paper's §3 that remove nothing: "long" (350 characters), "not_alphabetic" (70%
+    """Filters of the paper's §3 to switch off: "long" (350 characters), "not_alphabetic" (70%
     letters or less), "link_or_mention", "bot" (ours: for mail and the like)."""
 
 
@@ -41,7 +41,7 @@ class ModelConfig:
     encoder: str = "dan"
     """The "dan" of the paper's §2.3.1, the "transformer" of §2.3.2, or another in ENCODERS."""
     embedding_dim: Width = 500
-    """Width of embeddings and of a Transformer (ours: as the sentence embedding's)."""
+    """Width of embeddings and of a Transformer (ours: that of sentence embeddings)."""
     layers: Annotated[Widths, Meta(min_length=1)] = field(default_factory=lambda: [500])
     """Widths of the encoder's fully connected layers, the sentence embedding's last (paper §3.1:
     300, 300, 500; ours: one layer learns more in minutes: P@1 33, not 26, STS 75, not 72)."""
@@ -50,18 +50,18 @@ class ModelConfig:
     nli_hidden: Width = 512
     """Width of the hidden layer of NLI's classifier (paper §2.4)."""
     residual_response: bool = True
-    """The response is v′ = v + layers(v), not layers(v) (ours: P@1 33, not 24)."""
+    """The response is v′ = v + layers(v), not layers(v) (ours: P@1 33 instead of 24)."""
     unit_response: bool = True
     """The response v′ has unit length, too (ours: a score is then a cosine)."""
     scale: PositiveFloat = 15.0
-    """Factor on scores, 1/temperature (paper §2.2: 1; ours: cosines span only −1 … 1; 20 is level
-    on Reddit)."""
+    """Factor on scores, 1/temperature (paper §2.2: 1; ours: cosines span only −1 … 1; 20 is as
+    good on Reddit)."""
     encoder_bias: bool = False
     """The encoder's last linear layer has a bias (ours: none; P@1 and STS are the same)."""
     start: Literal["corpus", "random"] = "corpus"
-    """First values: from the "corpus", pieces start from their co-occurrences, shorter where they
-    are frequent, bigrams at zero, square layers as the identity (ours: P@1 33, not 18, as where all
-    starts at "random")."""
+    """Initial values: with "corpus", pieces start from their co-occurrences, frequent ones shorter;
+    bigrams start at zero, square layers as the identity (ours: P@1 33; 18 if all are
+    "random")."""
     transformer_layers: Annotated[int, Meta(ge=1, le=1_000)] = 6
     """Layers of the Transformer (paper §3.1: 6)."""
     heads: Width = 8
@@ -69,7 +69,7 @@ class ModelConfig:
     hidden: Width = 2048
     """Width of the position-wise feed-forward networks (paper §3.1: 2048)."""
     dropout: Annotated[float, Meta(ge=0, le=0.99)] = 0.1
-    """Share of a Transformer's numbers left out in training, in 1/256ths (tensor2tensor's 0.1)."""
+    """Share of a Transformer's values dropped in training, in 1/256ths (tensor2tensor's 0.1)."""
     bag: bool = False
     """A Transformer adds to a DAN's sentence vector and starts as that DAN (ours)."""
     max_tokens: PositiveInt = 256
@@ -87,7 +87,7 @@ class OptimConfig:
     nli_batch_size: PositiveInt = 256
     """Pairs in a batch of NLI (paper §3.1: 128; ours: as many pairs in fewer steps)."""
     nli_weight: PositiveFloat = 30.0
-    """Factor on the gradients of NLI's classes (ours: from 1, 10, 30 dev was 63.5, 66.5, 67.2)."""
+    """Factor on the gradients of NLI's classes (ours: with 1, 10, 30 dev was 63.5, 66.5, 67.2)."""
     nli_workers: Annotated[float, Meta(gt=0, lt=1)] | None = None
     """Share of several workers that trains NLI in each step while the others train on conversations
     (paper §3.1: 5%), and weight of its gradients. null: nli_share says how tasks take turns."""
@@ -99,9 +99,9 @@ class OptimConfig:
     """The batch's "mean" or "sum"; the paper does not say. 4,000 steps of its SGD took P@1 to 5.6
     with the sum, to 1.6 with the mean. "adaptive" learns the same from both."""
     warmup: Share = 0.1
-    """Share of the steps over which the rates rise from zero (ours: first steps are noise)."""
+    """Share of the steps over which the rates rise from zero (ours: the first steps are noise)."""
     decay: Literal["linear", "none"] = "linear"
-    """"linear": the rates fall to zero at the last step (ours: short runs gain from it)."""
+    """"linear": the rates fall to zero at the last step (ours: short runs benefit)."""
     drop_at: Share = 1.0
     """Share of the steps after which batches are twice as large and rates a tenth; 1: never (paper
     §3.1: after 30 of 40 million steps)."""
@@ -120,42 +120,42 @@ class Config:
     and "transformer-small" take minutes; "paper" (a DAN), "transformer" and their second stage,
     "paper-multitask", follow the paper."""
     task: Literal["conversation", "multitask", "nli", "entailment"] = "conversation"
-    """What to learn beside conversations: "multitask": natural language inference (paper §2.4);
+    """What to learn besides conversations: "multitask": natural language inference (paper §2.4);
     "entailment": picking what a premise entails (ours). "nli": only inference (ours: control)."""
     init: str | None = None
-    """Folder of a run to start from (paper §3.1: the multitask model). Its settings hold where no
-    option says otherwise. Other pairs (ours): 8 epochs at a third of the rates."""
+    """Folder of a run to start from (paper §3.1: the multitask model). Its settings apply unless
+    an option overrides them. Other pairs (ours): 8 epochs at a third of the rates."""
     stage: Annotated[int, Meta(ge=0, lt=2**15)] = 0
-    """How many runs came before this one, which --init sets (ours: each sees other batches)."""
+    """How many runs came before this one; --init sets it (ours: each run sees other batches)."""
     nli: str | None = None
     """Folder with snli_1.0_train.jsonl and snli_1.0_dev.jsonl, or with snli_1.0/."""
     nli_share: Annotated[float, Meta(gt=0, lt=1)] = 0.05
-    """Share of the steps that train NLI beside conversations (paper §3.1: 5% of the workers)."""
+    """Share of the steps that train NLI besides conversations (paper §3.1: 5% of the workers)."""
     nli_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Share of the NLI pairs, or of the entailments, to train on (the paper's figure 8)."""
     pairs: list[str] = field(default_factory=list)
     """Files of pairs or logs, also .gz or .zst; data_scripts/README.md says which kinds. null:
     chitchat-dataset."""
     columns: list[str] = field(default_factory=list)
-    """A table's columns of input and response, where its header does not tell."""
+    """A table's columns of input and response, if their names are not among the known ones."""
     encoding: str = "utf-8"
-    """Of tables and logs without a mark (BOM), as cp1252 of Excel's plain CSV."""
+    """Encoding of tables and logs without a mark (BOM), such as cp1252 for Excel's plain CSV."""
     pairs_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    """Share of the pairs to train on; the vocabulary is that of all pairs (a learning curve)."""
+    """Share of the pairs to train on; the vocabulary is that of all pairs (for learning curves)."""
     device: Literal["cpu", "gpu"] = "cpu"
     """Where to compute."""
     precision: Literal["tf32", "fp32"] = "tf32"
     """Bits of fraction in the factors of a GPU's products: "tf32" 10, "fp32" all 23 (ours)."""
     half: bool = False
-    """Weights in 16 bits at the end (ours: equal P@1 and STS)."""
+    """Store the final weights in 16 bits (ours: P@1 and STS are the same)."""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
     """The seed of every random number."""
     epochs: Annotated[float, Meta(gt=0, le=1e6)] = 2.0
-    """How often each pair comes (ours: the rates fall to zero before a run learns by heart)."""
+    """How often each pair is seen (ours: the rates reach zero before a run memorises them)."""
     steps: Annotated[int, Meta(ge=1, le=MOST_STEPS)] | None = None
     """Number of batches; null: as many as `epochs` take."""
     evaluations: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 4
-    """How many times in a run dev is measured and a checkpoint saved."""
+    """How many times a run measures dev and saves a checkpoint."""
     run: str | None = None
     """Folder for the run; runs/PRESET, or runs/PRESET-2 …, if none is named."""
     data: str | None = None
@@ -192,7 +192,7 @@ class Config:
 PAPER = {
     "steps": 40_000_000,                    # paper §3.1
     "evaluations": 4_000,                   # ours: a checkpoint every minute or two
-    "model.embedding_dim": 300,             # not said
+    "model.embedding_dim": 300,             # not given
     "model.layers": [300, 300, 500],        # paper §3.1
     "model.encoder_bias": True,
     "model.response_hidden": [500],         # paper §2.2: "layers", without number or sizes
@@ -200,13 +200,13 @@ PAPER = {
     "model.unit_response": False,
     "model.scale": 1.0,                     # paper §2.2: the plain dot product
     "model.start": "random",
-    "optim.optimizer": "sgd",               # paper §3.1, as what follows
+    "optim.optimizer": "sgd",               # paper §3.1, as are the next
     "optim.batch_size": 128,
     "optim.nli_batch_size": 128,
     "optim.nli_weight": 1.0,
     "optim.rate": 0.01,
     "optim.table_rate": 0.01,
-    "optim.loss": "sum",                    # not said; see OptimConfig
+    "optim.loss": "sum",                    # not given; see OptimConfig
     "optim.warmup": 0.0,
     "optim.decay": "none",
     "optim.drop_at": 0.75,
@@ -227,13 +227,13 @@ PRESETS = {
         "model.embedding_dim": 512,         # paper §3.1
         "model.layers": [500],              # ours: the paper does not say how 512 becomes 500
     },
-    "transformer-small": {                  # ours: one layer beside a DAN, for minutes
+    "transformer-small": {                  # ours: one layer next to a DAN, for minutes
         "model.encoder": "transformer",
         "model.bag": True,
         "model.transformer_layers": 1,
         "model.heads": 4,
         "model.hidden": 500,
-        "model.dropout": 0.0,               # so short a run repeats few pairs
+        "model.dropout": 0.0,               # a run this short repeats few pairs
         "optim.batch_size": 512,
         "optim.rate": 1e-3,
         "optim.table_rate": 0.02,           # rows are 22 times shorter than a DAN's

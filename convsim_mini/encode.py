@@ -33,8 +33,8 @@ def comparison(encoder, sentences):
     vectors = encoder.encode(sentences)
     if len(sentences) == 1:
         begin = " ".join(f"{number:.3f}" for number in vectors[0, :8])
-        return (f"{vectors.shape[1]} numbers of unit length: {begin} …\nGive two sentences or more "
-                "to compare them, or --out FILE.npy to write all the numbers.")
+        return (f"{vectors.shape[1]} dimensions, unit length: {begin} …\nGive two or more "
+                "sentences to compare them, or --out FILE.npy to write the whole vector.")
     rows = [[f"{k} {text}", *(f"{cosine:.2f}" for cosine in row)]
             for k, (text, row) in enumerate(zip(sentences, vectors @ vectors.T), start=1)]
     return table(["cosine", *map(str, range(1, len(sentences) + 1))], rows)
@@ -45,7 +45,7 @@ def parse_options(argv):
     parser = Parser("convsim_mini.encode", __doc__)
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("texts", nargs="*", metavar="SENTENCE",
-                        help="without any, and without --file, the lines of standard input")
+                        help="without any, and without --file: lines of standard input")
     parser.add_argument("--file", type=Path, metavar="FILE",
                         help="read sentences from here, lines or a table; plain, .gz or .zst")
     what = parser.add_mutually_exclusive_group()
@@ -57,39 +57,39 @@ def parse_options(argv):
     what.add_argument("--out", type=Path, metavar="FILE",
                       help="write the vectors here, as .npy: float32 (sentences, dimension)")
     parser.add_argument("--add", action="store_true", help="add the rows of --file to --index, "
-                        "but for those that it holds")
-    parser.add_argument("--key", metavar="COLUMN", help="with --add: rows with the same value in "
-                        "this column, such as a number, are replaced")
+                        "except those that it already holds")
+    parser.add_argument("--key", metavar="COLUMN", help="with --add: replace rows with the "
+                        "same value in this column, such as a ticket's number")
     parser.add_argument("--column", metavar="NAME", dest="columns", nargs=1, default=(),
-                        help="the column of a table to embed, if its name does not tell; a run "
-                        "that was trained with --columns knows its own")
+                        help="the column of a table to embed, if its name is not a known one; a "
+                        "run that was trained with --columns knows its own")
     parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="of a file without a "
-                        "mark, as cp1252 of Excel's plain CSV (default: utf-8)")
+                        "mark (BOM), such as cp1252 for Excel's plain CSV (default: utf-8)")
     parser.add_argument("--replies", dest="side", action="store_const", const=1, default=0,
                         help="embed a table's replies, so that a search finds the best answers")
     parser.add_argument("--json", action="store_true", help="print each hit as a JSON object")
-    parser.add_argument("--top", type=positive_int, default=10, help="rows that a search prints")
-    parser.add_argument("--tuned", action="store_true", help="with the matrix that `tune` learned")
-    parser.add_argument("--words", type=weight, metavar="W", help="the weight that a search gives "
-                        "to words in common, beside meaning; if it is not given, 1 for messages "
-                        "and 0.3 for replies")
+    parser.add_argument("--top", type=positive_int, default=10, help="how many rows to print")
+    parser.add_argument("--tuned", action="store_true", help="use the matrix that `tune` learned")
+    parser.add_argument("--words", type=weight, metavar="W", help="how much words in common count "
+                        "in a search, compared with meaning (default: 1 for messages, 0.3 for "
+                        "replies)")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
     if options.key and not options.add:
-        raise UserError("--key: expected --add beside it")
+        raise UserError("--key: expected --add as well")
     if options.add and not (options.index and options.file):
-        raise UserError("--add: expected --file FILE and --index DIR beside it")
+        raise UserError("--add: expected --file FILE and --index DIR as well")
     if options.texts and options.file:
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
                         "with --file, not both")
     if options.out and options.file and options.out.resolve() == options.file.resolve():
-        raise UserError(f"{options.out}: --out is the file of --file, which it would replace; "
+        raise UserError(f"{options.out}: --out would overwrite the file of --file; "
                         "choose another name")
     return options
 
 
 def weight(text):
-    """The type of --words: a float32 from 0 on."""
+    """The type of --words: a float32, 0 or more."""
     if not 0 <= float(text) <= 1e38:
         raise ValueError(f"{text} is below 0, or not finite")
     return float(text)
@@ -110,13 +110,13 @@ def print_hits(query, hits, column):
 
 
 def one_line(value):
-    """A cell of a table, which may hold line breaks, as much as people read of it."""
+    """A cell of a table on one line, cut to a readable length."""
     text = " ".join(str(value).split())
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]} …"
 
 
 def few(rows):
-    """The sentences of Rows. Raises UserError where they are more than 30."""
+    """The sentences of Rows. Raises UserError for more than 30."""
     found = [*islice(rows.rows, MOST_COMPARED + 1)]
     if len(found) > MOST_COMPARED:
         raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search for "
@@ -130,7 +130,7 @@ def write_vectors(encoder, rows, path):
     vectors = (encoder.encode([rows.text(row) for row in chunk], as_responses=rows.side == 1)
                for chunk in chunks)
     number = write_rows(path, vectors, encoder.dimension)
-    return f"{number:,} vectors of {encoder.dimension} numbers, float32, unit length"
+    return f"{number:,} vectors of {encoder.dimension} dimensions, float32, unit length"
 
 
 def given_rows(options, reading):
@@ -158,7 +158,7 @@ def search(encoder, sentences, options, reading):
 
 @errors_in_one_line()
 def main(argv=None):
-    """The command: write vectors or an index of all rows; or search for few, or compare them."""
+    """The command: write vectors or an index of all rows, search for a few, or compare them."""
     options = parse_options(argv)
     claim_process()
     encoder = load(options.run, options.device, options.tuned)

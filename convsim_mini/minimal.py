@@ -1,8 +1,8 @@
 """The whole idea in one file: learn what sentences mean by picking responses (Yang et al. 2018).
 
-Two sentences mean the same if the same responses would answer them. An input and its true response
-pass one encoder: summed vectors of words and bigrams, a linear layer, unit length. The response
-passes one more layer. Its product should be the largest of the batch. dx is ∂loss/∂x.
+Two sentences mean the same if the same responses would fit both. An input and its true response go
+through one encoder: summed vectors of words and bigrams, a linear layer, unit length. The response
+goes through one more layer. Their product should be the largest in the batch. dx is ∂loss/∂x.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def l2_normalize_forward(x):
 
 
 def l2_normalize_backward(du, cache):
-    """∂u_i/∂x_j = (δ_ij − u_i u_j) / ‖x‖: take du's part along u away, divide."""
+    """∂u_i/∂x_j = (δ_ij − u_i u_j) / ‖x‖: remove du's part along u, then divide."""
     u, norm = cache
     return (du - u * (u * du).sum(axis=1, keepdims=True)) / norm
 
@@ -84,7 +84,7 @@ def loss_and_gradients(params, pairs):
     sentences = [text for text, _ in pairs] + [response for _, response in pairs]
     both, (x, bag_cache, unit_cache) = encode(params, sentences)                       # (2B, d)
     u, v = np.split(both, 2)
-    y = v + v @ params["R"] + params["b"]                      # what only responses pass
+    y = v + v @ params["R"] + params["b"]                      # for responses only
     v_prime, y_cache = l2_normalize_forward(y)
     loss, du, dv_prime = batch_softmax(u, v_prime)
     dy = l2_normalize_backward(dv_prime, y_cache)
@@ -95,7 +95,7 @@ def loss_and_gradients(params, pairs):
 
 
 def update(params, grads, state, step, decay=1.0):
-    """Adam for R, b and W. Adagrad for the table's rows in use, with one sum of squares a row."""
+    """Adam for R, b and W. Adagrad for the table's rows in use, one sum of squares per row."""
     for name in ("R", "b", "W"):
         mean, square = state[name]
         mean += 0.1 * (grads[name] - mean)
@@ -119,7 +119,7 @@ def first_values(counts, rng):
 
 
 def precision(params, pairs):
-    """P@1, per cent: is the true response the best of 100? The other 99 are of other pairs."""
+    """P@1, per cent: is the true response the best of 100? The other 99 are from other pairs."""
     u, _ = encode(params, [text for text, _ in pairs])
     v, _ = encode(params, [response for _, response in pairs])
     v, _ = l2_normalize_forward(v + v @ params["R"] + params["b"])
@@ -128,7 +128,7 @@ def precision(params, pairs):
 
 
 def main():
-    """Train for a minute; print P@1 before, meanwhile and after."""
+    """Train for a minute; print P@1 before, during and after."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     train, test = read_pairs()
     counts = Counter(token for pair in train for tokens in pair for token in tokens)

@@ -1,8 +1,8 @@
 """Train a sentence encoder on conversations:  python -m convsim_mini.train
 
 Without arguments: the DAN on chitchat-dataset, one to three minutes on two cores. --resume RUN
-continues a run that was stopped. With --task multitask --init RUN --nli DIR a run learns inference,
-too. training/distributed.py says how to start several workers.
+continues a run that was stopped. With --task multitask --init RUN --nli DIR a run also learns
+inference. training/distributed.py says how to start several workers.
 """
 
 import dataclasses
@@ -58,11 +58,11 @@ def train(config, workers=ALONE):
 
 
 def resume(folder, workers=ALONE, device=None):
-    """Continue a run from its last checkpoint, on another device if it is named; → as `train`.
+    """Continue a run from its last checkpoint, on another device if one is named; → as `train`.
 
     On the CPU and with as many workers as before, the final weights have the bits of a run that was
-    never stopped. A finished run is left as it is. Raises UserError where its files, its pairs or
-    its NLI data are missing or changed, or where another process trains in it.
+    never stopped. A finished run is left as it is. Raises UserError if its files, its pairs or its
+    NLI data are missing or changed, or if another process is training in it.
     """
     run = None
     with lock_of(folder) if workers.rank == 0 else nullcontext():
@@ -74,7 +74,7 @@ def resume(folder, workers=ALONE, device=None):
         check_corpus(saved, corpus)
         if saved.nli != tasks.nli_checksum:
             raise UserError(f"{saved.config.nli}: these NLI data are not those that {folder} was "
-                            "trained on; put those back or train again")
+                            "trained on; put the old ones back or train again")
         if workers.broadcast(finished(folder)):
             return folder, corpus
         if workers.rank == 0:
@@ -84,7 +84,7 @@ def resume(folder, workers=ALONE, device=None):
 
 
 def prepare(config, vocabulary=None, workers=ALONE):
-    """Every check that needs no training; → the Config with all its numbers, the Corpus, its Tasks.
+    """Every check that needs no training; → the Config with all its values, the Corpus, its Tasks.
 
     Raises UserError.
     """
@@ -103,7 +103,7 @@ def prepare(config, vocabulary=None, workers=ALONE):
     strange = (np.asarray(corpus.train.ids) == UNKNOWN).mean()
     if strange > MANY_STRANGE:
         print(f"{strange:.0%} of the words have letters that the run of --init does not know; "
-              "train without --init, which takes about 3,500 pairs\n")
+              "train without --init, which needs about 3,500 pairs\n")
     if config.pairs_fraction < 1:
         print(f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of them)\n")
     tasks = open_tasks(config, corpus)
@@ -111,7 +111,7 @@ def prepare(config, vocabulary=None, workers=ALONE):
     slower = config.model.encoder == "dan" and config.device == "cpu" and config.steps >= 300
     if slower and not workers.rank and not numba_module():
         print(f"Steps are faster with numba: {python_m('pip install numba')}\n")
-    measured_on(config, corpus)                               # now, or a mistake would tell late
+    measured_on(config, corpus)                               # now, so that mistakes show early
     return config, corpus, tasks
 
 
@@ -141,7 +141,7 @@ def run_to_the_end(run, corpus, tasks, workers):
 
 
 def finish(run, corpus):
-    """Save a Run's best weights for good: the first ones where no step was better on dev."""
+    """Save a Run's best weights for good: the initial ones if no step was better on dev."""
     scores = scores_on_dev(run.config, run.measured)
     if scores[0] > scores[run.step]:
         run = run._replace(model=starting_model(run.config, corpus), step=0)
@@ -155,7 +155,7 @@ def finish(run, corpus):
 
 @errors_in_one_line(LESS_MEMORY)
 def main(argv=None):
-    """The command: train or resume, then show the result. Of several workers the first shows it."""
+    """The command: train or resume, then show the result. Only the first worker shows it."""
     workers = launched()    # with one process its methods do nothing: skip them
     with workers.job():
         with workers.in_turn():

@@ -14,7 +14,7 @@ from .core.model import embed
 from .core.layers import l2_normalize_backward, l2_normalize_forward
 from .training.run import load_run, save_tuned
 
-# Of `fit`: on dev as good as what cross-validation on STS train chose (report/README.md).
+# For `fit`: as good on dev as those that cross-validation on STS train chose (report/README.md).
 STRENGTH, ITERATIONS = 0.3, 4
 FLAT = 1e-9    # cosines this near to ±1 have no slope
 
@@ -33,7 +33,7 @@ def similarity_forward(matrix, u1, u2):
 def similarity_backward(dsimilarity, cache):
     """Forward: s = −arccos(c), c = a · b, a = normalise(u1 M), b = normalise(u2 M).
 
-    ds/dc = 1/√(1 − c²), which has no bound as c nears ±1. At c = ±1 s has no derivative; we use 0.
+    ds/dc = 1/√(1 − c²), which is unbounded near c = ±1. At c = ±1 s has no derivative; we use 0.
     da = dc b, db = dc a; M is used twice, so dM = u1ᵀ d(u1 M) + u2ᵀ d(u2 M).
     dsimilarity: (n,) → dmatrix: (e, e)
     """
@@ -64,7 +64,7 @@ def correlation_backward(dr, cache):
 
 
 def loss_and_gradient(matrix, u1, u2, labels, strength):
-    """1 − r + strength · ‖M − I‖²/e and its gradient. The strength holds M near the identity.
+    """1 − r + strength · ‖M − I‖²/e and its gradient. The strength keeps M near the identity.
 
     Pearson's r itself is maximised. The score 5 (1 − arccos(c)/π) of cosines above 0 spans only
     2.5 … 5, so its squared distance from labels 0 … 5 would pull all sentences apart.
@@ -95,7 +95,7 @@ def fit(u1, u2, labels, strength, iterations):
 
 @errors_in_one_line()
 def main(argv=None):
-    """The command: learn on STS train without dev's pairs, then look at dev."""
+    """The command: learn on STS train without dev's pairs, then measure on dev."""
     parser = parser_of("tune", __doc__, "--data", "--device", "--json",
                        help="the run, to which the matrix is added")
     options = parser.parse_intermixed_args(argv)
@@ -113,9 +113,9 @@ def main(argv=None):
     if options.json:
         print(json_lines(one.rows()))
         return
-    print(f"{kept.sum():,} pairs of STS train were learned.\n\n{show(one)}\n\n"
-          f"The matrix is in {run.path}: evaluation.sts shows both from now on; encode takes it "
-          "with --tuned")
+    print(f"Learned from {kept.sum():,} pairs of STS train.\n\n{show(one)}\n\n"
+          f"The matrix is in {run.path}. evaluation.sts now shows results with and without it; "
+          "encode uses it with --tuned.")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The two kinds of task that make pairs of dumps: parse one dump into buckets, join one bucket.
+"""The two kinds of task that turn dumps into pairs: parse one dump into buckets, join one bucket.
 
 A task reads finished files, writes a folder under another name, and renames the folder when it is
-whole. So a task may be killed, repeated, or run on two machines at the same time: the bytes in the
-finished folder are always the same.
+complete. So a task may be killed, repeated, or run on two machines at the same time: the bytes in
+the finished folder are always the same.
 
     .convsim_mini.work/parsed/00003/bucket-007.parquet, report.json   what dump 3 holds for bucket 7
     .convsim_mini.work/joined/007/pairs.parquet, pairs.jsonl.zst, report.json
@@ -33,7 +33,7 @@ SAMPLES = 10           # malformed lines of a dump shown in its report
 SCHEMA = pa.schema([("link", pa.string()), ("id", pa.string()), ("parent", pa.string()),
                     ("text", pa.string()), ("place", pa.int64())])
 
-# Of a comment that comes several times, the first copy that passed the filters counts.
+# If a comment occurs several times, the first copy that passed the filters counts.
 GATHER = """
     CREATE TEMP TABLE comments AS
     SELECT link, id, arg_min(parent, place) AS parent, arg_min(text, place) AS text,
@@ -55,7 +55,7 @@ JOIN = """
 
 @contextmanager
 def finished_folder(folder):
-    """Give a new folder to write in. At the end it is renamed to `folder`.
+    """Yield a new folder to write in. At the end it is renamed to `folder`.
 
     If two tasks make the same folder, the one that ends first wins.
     """
@@ -77,7 +77,7 @@ def parse_dump(path, number, buckets, folder):
     """Read dump `number` and write what passes the filters to `buckets` Parquet files in `folder`.
 
     The dump's report counts its lines, the malformed ones (with some examples), the comments
-    removed for each reason, and those kept. Of a dump that is cut, it says where it ends. During
+    removed for each reason, and those kept. If a dump is cut, it says where. During
     the work, the file `position` in the temporary folder holds the number of bytes read.
     """
     if folder.is_dir():
@@ -156,7 +156,7 @@ def join_bucket(bucket, dumps, work):
     files = [str(work / "parsed" / f"{number:05d}" / f"bucket-{bucket:03d}.parquet")
              for number in range(dumps)]
     with finished_folder(folder) as temporary, duckdb.connect() as database:
-        # One thread: the order of work must not show, and there is a process for each core already.
+        # One thread: the order of work must not show, and there is one process per core already.
         database.execute(f"SET threads = 1; SET memory_limit = '{MEMORY}'")
         database.execute(f"SET temp_directory = {_sql(temporary / 'spill')}")
         database.execute(GATHER.format(files=", ".join(map(_sql, files))))
@@ -171,7 +171,7 @@ def join_bucket(bucket, dumps, work):
 
 
 def _write_lines(database, folder):
-    """Write the pairs once more, as JSON lines for training, in a zstd frame; → number of pairs."""
+    """Write the pairs again, as JSON lines for training, in a zstd frame; → number of pairs."""
     table = f"read_parquet({_sql(folder / 'pairs.parquet')})"
     rows = database.execute(f"SELECT input, response FROM {table}")
     pairs = 0

@@ -2,7 +2,7 @@
 
     python -m data_scripts.chats "WhatsApp Chat with Ann.txt" --out chat.jsonl
 
-Reads an export, or a folder of them; Slack's folder has one for each channel. A row of the log has
+It reads an export, or a folder of them; Slack's folder has one per channel. A row of the log has
 `thread`, `speaker` and `text`. Where Telegram says which message a reply answers, the rows are
 turns (a person's messages in a row) with `id` and `reply_to`. What the app wrote is left out.
 """
@@ -22,7 +22,7 @@ from convsim_mini.common.files import UNREADABLE, write_text
 from convsim_mini.common.lines import read_lines
 
 READ_IN_FOLDERS = {".txt", ".log", ".weechatlog", ".json"}
-# what turns text's direction, but U+200E, by which iPhones mark their own words; colours of IRC
+# marks of text direction, except U+200E, which iPhones put before their own words; IRC's colours
 INVISIBLE = regex.compile(r"(?V1)[\p{Bidi_Control}\ufeff--\u200e]"
                           r"|\x03(?:\d\d?(?:,\d\d?)?)?|[\x02\x0f\x11\x16\x1d-\x1f]")
 
@@ -45,7 +45,7 @@ APP_SAID = regex.compile(r"""(?xis)
     | (?:image|video|video\ note|audio|sticker|gif|document|contact\ card)\ omitted
     | (?:waiting\ for\ this\ message\. | messages\ [^\n]*\ end-to-end\ encrypted).*""")
 
-# HexChat, irssi … <nick> text; WeeChat, with tabs, where -->, <--, -- and * are no nick
+# HexChat, irssi … <nick> text; WeeChat, with tabs, where -->, <--, -- and * are not nicks
 IRC = regex.compile(r"""(?x) [^<\t*!]{0,32} \d:\d\d [^<\t*!-]{0,8}
     (?| <[\ @+%&~!]* ([^>]+) > [\ \t] | \t [@+%&~!]? ([^\s<*=-]\S*) \t ) (.*)""")
 
@@ -79,7 +79,7 @@ def main(arguments=None):
 
 
 def read_export(root):
-    """Yield the messages of a file, or of all in a folder, as rows; None for what is left out."""
+    """Yield the messages of a file, or of all files in a folder, as rows; None if left out."""
     files = [root]
     if root.is_dir():
         files = sorted(path for path in root.rglob("*") if path.suffix.lower() in READ_IN_FOLDERS
@@ -106,7 +106,7 @@ def read_text(path):
 
 
 def message(thread, speaker, text, id=None, reply_to=None):
-    """A row. All white space becomes single blanks."""
+    """A row of the log; white space becomes single blanks."""
     speaker, text = (" ".join(f"{one or ''}".replace("\u200e", "").split())
                      for one in (speaker, text))
     return {"thread": thread, "speaker": speaker or None, "text": text, "id": id,
@@ -116,7 +116,7 @@ def message(thread, speaker, text, id=None, reply_to=None):
 def with_replies(rows):
     """The rows of the log: messages, or, where some name what they reply to, turns with ids.
 
-    Training pairs rows with ids by these alone. So a turn that names none answers the one before.
+    Training pairs rows that have ids only by them. So a turn that names none gets the one before.
     """
     if not any(row["reply_to"] for row in rows):
         return [{name: row[name] for name in ("thread", "speaker", "text")} for row in rows]
@@ -124,7 +124,7 @@ def with_replies(rows):
     for number, row in enumerate(rows):
         row["id"] = row["id"] or str(number)
         before, answered = last.get(row["thread"]), turn_of.get(row["reply_to"])
-        if not answered or answered["speaker"] == row["speaker"]:    # nobody answers oneself
+        if not answered or answered["speaker"] == row["speaker"]:    # not an answer to oneself
             answered = before
         if answered and row["speaker"] and answered["speaker"] == row["speaker"]:
             before["text"] += f" {row['text']}"
@@ -139,15 +139,15 @@ def with_replies(rows):
 # ---------------------------------------------------------------- logs of text
 
 def irc(text, thread):
-    """The messages of an IRC client's log; None for each other line."""
+    """The messages of an IRC client's log; None for every other line."""
     lines = filter(str.strip, text.split("\n"))
     return [message(thread, *one.groups()) if one else None for one in map(IRC.match, lines)]
 
 
 def whatsapp(text, thread):
-    """The messages of WhatsApp's export, which may have several lines; None for what it says."""
+    """The messages of WhatsApp's export, which may have several lines; None for its own words."""
     stamps = [*STAMP.finditer(text)]
-    # A pasted line with a stamp is part of a message: its stamp is written another way, and what
+    # A pasted line with a stamp is part of a message: its stamp has another form, and what
     # WhatsApp itself copies has the time first: [18:02, 12.3.2024] Ann: …
     forms = [regex.sub(r"[\p{L}\p{M}\d\u200e]", "", stamp[0]) for stamp in stamps]
     usual = max(forms, key=Counter(forms).get, default=None)
@@ -216,7 +216,7 @@ def slack(messages, path):
 
 @cache
 def user_names(path):
-    """id → name, by Slack's users.json; without that file, {}."""
+    """id → name, from Slack's users.json; without that file, {}."""
     users = json.loads(read_text(path)) if path.exists() else []
     return {one["id"]: one.get("profile", {}).get("display_name") or one.get("real_name")
             or one["name"] for one in users}

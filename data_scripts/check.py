@@ -17,7 +17,7 @@ from convsim_mini.evaluation.sts import read as read_sts
 
 
 class Checked(NamedTuple):
-    """told: what was found, in words; the others: whether it is as expected, True if not known."""
+    """told: what was found, in words; the others: whether it is as expected; True if unknown."""
 
     told: str
     rows_right: bool
@@ -32,7 +32,7 @@ def check(path, file, kind):
     rows, pair = READERS[kind](path)
     found = fingerprint(pair)
     if file.rows is None:
-        told = f"{rows:,} rows (not checked: their number is not known)"
+        told = f"{rows:,} rows (not checked: the right number is not known)"
     else:
         told = f"{rows:,} rows"
         told += "" if rows == file.rows else f" where the official file has {file.rows:,}"
@@ -76,7 +76,7 @@ def _named(read, *fields):
         _, first = next(records, (1, {}))
         try:
             pair = tuple(str(first[name]) for name in fields)
-        except (KeyError, TypeError):                         # TypeError: of no row
+        except (KeyError, TypeError):                         # TypeError: for no row
             raise UserError(f"{path}: expected rows with the fields {' and '.join(fields)}"
                             ) from None
         return 1 + sum(1 for _ in records), pair
@@ -84,7 +84,7 @@ def _named(read, *fields):
 
 
 def _sts_year(path):
-    """Pairs, or one score a line; an empty line stands for a pair without a score."""
+    """Pairs, or one score per line; an empty line is a pair without a score."""
     rows = [line.split("\t") for line in text_lines(path) if line.strip()]
     if not rows:
         raise UserError(f"{path}: holds no row")
@@ -92,7 +92,7 @@ def _sts_year(path):
 
 
 def _senteval_lines(path):
-    """A sentence a line, perhaps with its label. Empty lines are rows; the first two are a pair."""
+    """One sentence per line, maybe with a label. Empty lines are rows; the first two are a pair."""
     rows = lines_of(path, "SentEval", "latin-1")
     return len(rows), (rows[0], *rows[1:2])
 

@@ -12,10 +12,10 @@ from convsim_mini.common.lines import parse_object
 
 # Why a comment is left out; the reasons are tried in this order.
 REASONS = {
-    "post": "opens a ConvoKit conversation: it is a post and no comment",
-    "deleted": "its author or a moderator took the text away",
+    "post": "opens a ConvoKit conversation: it is a post, not a comment",
+    "deleted": "its author or a moderator removed the text",
     **RULES,
-    "only links": "nothing is left where links are reduced to their text",
+    "only links": "nothing is left after links are reduced to their text",
 }
 
 _DELETED = {"[deleted]", "[removed]", "[deleted by user]", "[ Removed by Reddit ]"}
@@ -42,14 +42,14 @@ class Comment(NamedTuple):
 def read_comment(line):
     """A line (bytes) to a Comment. Only the fields that pairing needs are looked at.
 
-    Raises ValueError, whose text says what is wrong.
+    Raises ValueError with a text that says what is wrong.
     """
     try:
         fields = orjson.loads(line)
     except ValueError:                                        # stricter than some old dumps
         fields = _lenient(line)
     if type(fields) is not dict:
-        raise ValueError("no JSON object")
+        raise ValueError("not a JSON object")
     if "body" not in fields and "text" in fields:
         return _utterance(fields)
     link = fields.get("link_id")

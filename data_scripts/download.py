@@ -49,7 +49,7 @@ def prepare(name, data, own=None):
 
 @contextmanager
 def staging(folder, archive):
-    """Give a folder to unpack an archive in. At the end, files that `folder` lacks move there.
+    """Yield a folder to unpack an archive in. At the end, files that `folder` lacks move there.
 
     After an error, none of them do.
     """
@@ -76,7 +76,7 @@ def fetch_any(name, archive, downloads, stage):
     """Fetch an archive from the first source that has the right one; unpack it into stage."""
     downloads.mkdir(parents=True, exist_ok=True)
     try:
-        with locked(downloads, f"{downloads}: another download is at work there; wait for it, or "
+        with locked(downloads, f"{downloads}: another download is running there; wait for it, or "
                     "choose another folder with --data"):
             for source in archive.sources:
                 if fetched(name, archive, source, downloads, stage):
@@ -90,7 +90,7 @@ def fetch_any(name, archive, downloads, stage):
 
 
 def fetched(name, archive, source, downloads, stage):
-    """Whether a source gave an archive; it is then in stage, or else the reason is printed."""
+    """Whether a source gave an archive, which is then in stage; if not, the reason is printed."""
     print(f"{name}: fetching {source.url}", flush=True)
     try:
         path, told = fetch(source, downloads, REGISTRY[name].limit)
@@ -134,8 +134,8 @@ def unpack_checked(name, archive, path, stage):
 def take(name, archive, own, stage):
     """Take an archive's files from a user's own copy.
 
-    own: an archive, or a folder that holds the files or archives at any depth. Of files with one
-    name the one whose folder has our name, too, is taken: many years have a file for headlines.
+    own: an archive, or a folder that holds the files or archives at any depth. Of several files
+    with one name, the one in a folder of our name is taken: many years have a file for headlines.
     """
     dataset = REGISTRY[name]
     wanted = {file.fetched for file in archive.files} | set(dataset.extras)
@@ -163,8 +163,8 @@ def take(name, archive, own, stage):
 def check_own(name, archive, kind, place):
     """Compare a user's own files with the official ones, and print the result; parts are accepted.
 
-    place: File → path. Raises UserError for a file with the right number of rows whose first pair
-    is another one.
+    place: File → path. Raises UserError for a file with the right number of rows but another first
+    pair.
     """
     for file in archive.files:
         path = place(file)
@@ -172,7 +172,7 @@ def check_own(name, archive, kind, place):
             checked = check(path, file, kind)
             if checked.rows_right and not checked.first_right:
                 raise UserError(f"{path}: {checked.told}; this is a translation or another data "
-                                "set: replace it by the original")
+                                "set: replace it with the original")
             partly = "" if checked.rows_right else " (taken as it is)"
             print(f"{name}: {file.name}: {checked.told}{partly}")
 

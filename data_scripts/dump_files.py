@@ -1,4 +1,4 @@
-"""Lines of monthly dumps: plain, gzip, bzip2, xz or zstd. A damaged dump gives its whole part."""
+"""Lines of monthly dumps: plain, gzip, bzip2, xz or zstd. A damaged dump yields its intact part."""
 
 import bz2
 import lzma
@@ -11,12 +11,12 @@ FIRST_BYTES = {
     b"BZh": bz2.open,
     b"\xfd7zXZ\x00": lzma.open,
     b"\x28\xb5\x2f\xfd": SUFFIXES[".zst"],
-    b"\x50\x2a\x4d\x18": SUFFIXES[".zst"],    # a frame to skip, with which pzstd begins
+    b"\x50\x2a\x4d\x18": SUFFIXES[".zst"],    # the skippable frame that pzstd starts with
 }
 
 
 def decompressed(file):
-    """An open file, decompressed as its first bytes tell."""
+    """An open file, decompressed according to its first bytes."""
     begin = file.peek(8)
     for magic, opened in FIRST_BYTES.items():
         if begin.startswith(magic):
@@ -29,9 +29,9 @@ class DumpLines:
 
     position: bytes read from disk, noted every thousand lines; number: lines given so far;
     open_end: True if the line just given is the last one and has no line break; cut: None, or where
-    damage ended the dump and how. The first bytes tell a dump's kind: some have lost their suffix,
-    others have a wrong one. Damage raises nothing: all whole lines before it are given. Raises
-    OSError if the disk fails, and MemoryError.
+    damage ended the dump and how. The first bytes show a dump's kind, because some have lost their
+    suffix and others have a wrong one. Damage raises nothing: all whole lines before it are given.
+    Raises OSError if the disk fails, and MemoryError.
     """
 
     def __init__(self, path):
@@ -53,7 +53,7 @@ class DumpLines:
             except (*DAMAGE, lzma.LZMAError, OSError) as error:
                 if getattr(error, "errno", None) is not None:    # the disk's; bzip2's have none
                     raise
-                if "not enough memory" in str(error):         # for a window: this is no damage
+                if "not enough memory" in str(error):         # for a window: not damage
                     raise MemoryError(f"{self.path}: {error}; a dump written with --long=31 takes "
                                       "2 GiB") from None
                 self.cut = f"{error} after line {self.number}"

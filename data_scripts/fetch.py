@@ -1,4 +1,4 @@
-"""Fetch an archive, and go on after a broken download."""
+"""Fetch an archive, and resume a broken download."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from convsim_mini.common.cli import UserError
 
-TRIES = 5                                                     # in a row that brought nothing new
+TRIES = 5                                                     # in a row without progress
 TIMEOUT = (15, 60)                                            # seconds to connect; of silence
 LONGEST = 1_800                                               # seconds for a source in one run
 CHUNK = 1 << 18
@@ -30,7 +30,7 @@ def fetch(source, folder, limit):
     """Fetch a Source into folder, unless it is there; → (path, what is known of its sha256).
 
     limit: the most bytes that it may have. Raises UserError. An archive with a wrong checksum is
-    removed. A broken download leaves a .part, from which the next run goes on.
+    removed. A broken download leaves a .part, which the next run continues.
     """
     part = part_of(source, folder)
     path = part.with_name(part.stem)
@@ -63,10 +63,10 @@ def forget(part):
 
 
 def download(url, part, limit):
-    """Fetch url into the file part, going on where an earlier try ended; → part, complete.
+    """Fetch url into the file part, resuming where an earlier try ended; → part, complete.
 
     Raises UserError for an answer that no other try will change, for more than `limit` bytes, after
-    TRIES tries in a row that brought nothing new, and after LONGEST seconds.
+    TRIES tries in a row without progress, and after LONGEST seconds.
     """
     until = time.monotonic() + LONGEST
     failed, furthest = 0, _state(url, part)[0]
@@ -75,7 +75,7 @@ def download(url, part, limit):
             try:
                 _continue(session, url, part, limit, until)
                 return part
-            # ValueError: a redirect to an address that is none
+            # ValueError: a redirect to an invalid address
             except (Interrupted, requests.RequestException, urllib3.exceptions.HTTPError,
                     ValueError) as error:
                 have = _state(url, part)[0]
@@ -83,19 +83,19 @@ def download(url, part, limit):
                 furthest = max(furthest, have)
                 if failed == TRIES:
                     raise UserError(
-                        f"{url}: {_reason(error)}; gave up after {TRIES} tries in a row that "
-                        f"brought nothing new; {have:,} bytes are kept: run the command again "
-                        "to go on") from None
+                        f"{url}: {_reason(error)}; gave up after {TRIES} tries in a row "
+                        f"without progress; {have:,} bytes are kept: run the command again "
+                        "to resume") from None
                 pause = 2 ** (failed - 1)
                 print(f"{_reason(error)}; trying again in {pause} s", file=sys.stderr)
                 wait(pause)
             except OSError as error:
-                raise UserError(f"{part}: cannot be written ({error}); make room there, then go "
-                                "on") from None
+                raise UserError(f"{part}: cannot be written ({error}); make room there, then "
+                                "run the command again") from None
 
 
 def _reason(error):
-    """The text of the innermost error, which says most."""
+    """The text of the innermost error, which is the most specific."""
     while error.__context__:
         error = error.__context__
     return " ".join(str(error).split()) or type(error).__name__
@@ -107,7 +107,7 @@ def wait(seconds):
 
 
 def _continue(session, url, part, limit, until):
-    """Ask once for what part lacks.
+    """Make one request for what part lacks.
 
     The server sends the rest (206), or all (200), or finds that nothing is missing (416).
     """
@@ -135,7 +135,7 @@ def _continue(session, url, part, limit, until):
 
 
 def _extent(response):
-    """(first byte, size of the whole file) of an answer; None for what is not told."""
+    """(first byte, size of the whole file) of an answer; None for what it does not give."""
     if response.status_code == 200:
         length = response.headers.get("Content-Length", "")
         return 0, int(length) if length.isdecimal() else None
@@ -147,16 +147,16 @@ def _extent(response):
 def _write(response, part, start, total, limit, until):
     """Add an answer's body to part, which has `start` bytes.
 
-    Raises Interrupted if bytes lack, and UserError if there are too many or it takes too long.
+    Raises Interrupted if bytes are missing, UserError for too many bytes or too much time.
     """
     size = start
     with (open(part, "ab") as file,
           tqdm(total=total, initial=start, desc=part.stem, unit="B", unit_scale=True,
                leave=False) as bar):
         # Not decoded: many servers call a .tar.gz a tar with the content encoding gzip.
-        # Not `stream`, which waits for a whole chunk: of a slow server it would keep nothing.
+        # Not `stream`, which waits for a whole chunk: it would keep nothing from a slow server.
         chunks = iter(lambda: response.raw.read1(CHUNK, decode_content=False) or b"", b"")
-        for chunk in chain([b""], chunks):                    # a size that is told counts, too
+        for chunk in chain([b""], chunks):                    # a size that is given counts, too
             size += len(chunk)
             if max(size, total or 0) > limit:
                 file.close()                                  # Windows deletes no open file
@@ -166,18 +166,18 @@ def _write(response, part, start, total, limit, until):
             file.write(chunk)
             bar.update(len(chunk))
             if time.monotonic() > until:                      # a drip outlasts any timeout
-                raise UserError(f"{response.url}: is not here after {LONGEST:,} seconds, the limit;"
-                                f" {size:,} bytes are kept: run the command again to go on")
+                raise UserError(f"{response.url}: not complete after {LONGEST:,} seconds, the limit"
+                                f"; {size:,} bytes are kept: run the command again to resume")
     if total not in (None, size):
         raise Interrupted(f"the server sent {size:,} of {total:,} bytes")
 
 
-# ---------------------------------------------------------------- what is known of a .part
+# ---------------------------------------------------------------- what is known about a .part
 
 def _state(url, part):
     """(bytes there, the validator of their version).
 
-    There are 0 bytes in a part of another URL, and of a version without a validator.
+    A part of another URL, or of a version without a validator, counts as 0 bytes.
     """
     try:
         known, validator = _state_file(part).read_text(encoding="utf-8").split("\n")
@@ -187,7 +187,7 @@ def _state(url, part):
 
 
 def _validator(headers):
-    """What names the version of a file: its ETag, or its date where the ETag is weak or lacks."""
+    """What identifies a file's version: its ETag, or its date if the ETag is weak or missing."""
     tag, date = headers.get("ETag", ""), headers.get("Last-Modified", "")
     return date if tag.startswith("W/") else tag or date
 

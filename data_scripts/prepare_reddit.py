@@ -4,7 +4,7 @@
 
 writes to DIR: pairs/*.parquet (with the comments' ids), pairs.jsonl.zst (what training reads),
 cache/ (the packed corpus, so that training starts at once) and report.json. If the command is
-stopped, run it again: it goes on after the last finished dump or bucket.
+stopped, run it again: it continues after the last finished dump or bucket.
 """
 
 import json
@@ -45,7 +45,7 @@ def main(arguments=None):
     parser.add_argument("--out", type=Path, required=True, metavar="DIR",
                         help="folder for the pairs")
     parser.add_argument("--workers", type=positive_int, default=os.cpu_count(), metavar="N",
-                        help="processes on this machine (default: a process for each core)")
+                        help="processes on this machine (default: one per core)")
     parser.add_argument("--scheduler", metavar="ADDRESS",
                         help="run on the dask cluster with this scheduler instead")
     options = parser.parse_args(arguments)
@@ -53,12 +53,12 @@ def main(arguments=None):
 
 
 def prepare(inputs, out, workers, scheduler):
-    """Do what is not done yet, and print the report."""
+    """Do what has not been done yet, and print the report."""
     plan = make_plan(inputs)
     if not is_done(out, plan) or (out / WORK).exists():     # a run was killed while tidying up
         try:
             (out / WORK).mkdir(parents=True, exist_ok=True)
-            with locked(out, f"{out}: another run is at work in this folder; wait for it, "
+            with locked(out, f"{out}: another run is working in this folder; wait for it, "
                         "or choose another --out"):
                 if not is_done(out, plan):                    # another run may have ended just now
                     remove_unfinished(out / WORK)           # of a run that was killed
@@ -75,14 +75,14 @@ def prepare(inputs, out, workers, scheduler):
                 shutil.rmtree(out / WORK)
         except (OSError, MemoryError, duckdb.Error) as error:  # mostly a full disk
             raise UserError(f"{out}: {' '.join(str(error).split())}; what is finished is kept: "
-                            "mend that and run the same command again") from None
+                            "fix that and run the same command again") from None
     print_report(out)
 
 
 # ---------------------------------------------------------------- the plan
 
 def make_plan(inputs):
-    """Which files, in which order, into how many buckets. It depends on the files alone."""
+    """Which files, in which order, into how many buckets. It depends only on the files."""
     paths = sorted({path.resolve() for given in inputs for path in _files(given)})
     dumps = []
     for path in paths:
@@ -120,7 +120,7 @@ def check_dump(path):
                         ) from None
     raise UserError(f"{path}: no comment in the first {lines.number} lines "
                     f"({reason or lines.cut or 'it is empty'}); expected a dump of comments "
-                    "(RC_…), one JSON object a line, or ConvoKit's utterances.jsonl")
+                    "(RC_…), one JSON object per line, or ConvoKit's utterances.jsonl")
 
 
 def is_done(out, plan):
@@ -141,7 +141,7 @@ def is_done(out, plan):
         return name == "report.json"
     for name in ("pairs", "pairs.jsonl.zst", "cache"):
         if (out / name).exists():
-            raise UserError(f"{out / name}: is there already, and nothing says what it was made "
+            raise UserError(f"{out / name}: already exists, and nothing says what it was made "
                             "from; choose another --out, or delete it")
     return False
 
@@ -192,10 +192,10 @@ def join_buckets(executor, plan, work):
 # ---------------------------------------------------------------- the end
 
 def finish(out, plan):
-    """Gather all buckets into one corpus, and pack it; the report comes last: it says "done".
+    """Gather all buckets into one corpus, and pack it; the report comes last, as a sign of success.
 
-    Files that are used up are removed at once, to make room. Their folders and reports stay to the
-    end.
+    Files are removed as soon as they are used up, to make room. Their folders and reports stay to
+    the end.
     """
     joined = [out / WORK / "joined" / f"{bucket:03d}" for bucket in range(plan["buckets"])]
     report = total(plan, out / WORK, joined)
@@ -216,7 +216,7 @@ def finish(out, plan):
 
 
 def pack(out):
-    """Prepare the corpus that training maps into memory; → the counts of that."""
+    """Prepare the corpus that training maps into memory; → its counts."""
     done, half = out / "cache", out / WORK / "cache"
     if done.exists():                                         # killed before the report was written
         return load_corpus([out / "pairs.jsonl.zst"], TextConfig(), done).report
@@ -227,7 +227,7 @@ def pack(out):
 
 
 def _concatenate(sources, target):
-    """Join zstd files into one: frames one after another are a zstd file."""
+    """Join zstd files into one: concatenated frames are a valid zstd file."""
     with open(target, "wb") as file:
         for source in tqdm(sources, desc="gathering", unit=" buckets", leave=False):
             with open(source, "rb") as part:
@@ -251,11 +251,11 @@ def total(plan, work, joined):
 
 
 def print_report(out):
-    """Print what was read, what was left out and why, what was written, and how to go on."""
+    """Print what was read, what was left out and why, what was written, and the next step."""
     report = json.loads((out / "report.json").read_text(encoding="utf-8"))
     for dump in report["dumps"]:
         if dump["cut"]:
-            print(f"{dump['path']}: ends before its time: {dump['cut']}; what came before is kept")
+            print(f"{dump['path']}: ends too early: {dump['cut']}; what came before is kept")
     print("\n".join(table(report)))
     if report["pairs"] < FEW:
         print(f"\nFewer than {FEW:,} pairs: the packed corpus is left to training, which needs "
@@ -265,14 +265,14 @@ def print_report(out):
 
 
 def table(report):
-    """How many lines and comments stayed or went, and why: lines of text."""
+    """How many lines and comments were kept or left out, and why: lines of text."""
     lines, rows = report["lines"], [("lines read", report["lines"])]
     rows += [("malformed", report["malformed"])]
     rows += [(f"{reason}: {REASONS[reason]}", number)
              for reason, number in report["removed"].items()]
-    rows += [("comments kept", report["kept"]), ("of these, a second time", report["duplicates"]),
+    rows += [("comments kept", report["kept"]), ("of these, duplicates", report["duplicates"]),
              ("of these, replies to comments", report["replies"]),
-             ("pairs: the comment they answer is kept, too", report["pairs"])]
+             ("pairs: replies to a comment that is kept, too", report["pairs"])]
     return [f"{name:76} {number:>15,} {number / lines:7.1%}" for name, number in rows]
 
 

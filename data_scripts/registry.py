@@ -1,6 +1,6 @@
 """The data sets that `download` knows: where they are, what they hold, how to check them.
 
-None stands for what is not known; it is then not checked. Where the figures come from:
+None means not known, and then not checked. The figures come from these sources:
 - rows: the readme of the STS Benchmark; SNLI's page (its count includes unlabelled pairs); the
   readmes of SemEval Task 3; the counts that the readers in `convsim_mini.evaluation` ask for;
 - first: `check.fingerprint` of the first pair, computed from the official files or copies of them;
@@ -27,7 +27,7 @@ SMALL, LARGE = 50_000_000, 4_000_000_000                      # bytes
 class Source(NamedTuple):
     """A place to fetch an archive from.
 
-    sha256: 64 digits; if only its beginning is known, those digits and "…".
+    sha256: 64 digits; if only the first ones are known, those digits and "…".
     """
 
     url: str
@@ -55,7 +55,7 @@ class File(NamedTuple):
 class Archive(NamedTuple):
     """Sources in order of preference, and the files that each of them holds, in any folder.
 
-    A source may be its only file itself. without: characters that are taken out of the files.
+    A source may itself be the only file. without: characters that are removed from the files.
     """
 
     sources: tuple
@@ -94,7 +94,7 @@ def sts_of_year(year, path, prefix="STS", all_scored=True):
     """The English test data of an STS task.
 
     prefix: of the names in the archive; all_scored: False from 2015 on, when the input holds many
-    more pairs, whose number is not known.
+    more pairs, an unknown number.
     """
     name = f"STS{year - 2000}-en-test"
     files = []
@@ -111,7 +111,7 @@ def sts_of_year(year, path, prefix="STS", all_scored=True):
 
 
 def of_senteval(use, kind, *archives):
-    """Tasks of SentEval whose files have the names and numbers of rows that their reader wants.
+    """Tasks of SentEval with files that have the names and row counts that their reader wants.
 
     archives: (sources, file → (first, inside)) or (sources, file → (first, inside), without)
     """

@@ -35,7 +35,7 @@ def main(arguments=None):
         counted = table(report)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         raise UserError(f"{folder / 'report.json'}: cannot be read ({error}); name the --out of a "
-                        "prepare_reddit that came to its end") from None
+                        "prepare_reddit that has finished") from None
     print("\n".join(counted))
     if "packed" not in report:
         raise UserError(f"{folder}: holds {report['pairs']:,} pairs, too few to be packed and "
@@ -70,7 +70,7 @@ def percentile(histogram, per_cent):
 
 
 def coverage(vocabulary):
-    """Share of the text that the 1, 2, 3, … most frequent pieces make up: float64 (pieces,)."""
+    """Share of the text that the 1, 2, 3, … most frequent pieces cover: float64 (pieces,)."""
     return np.cumsum(vocabulary.probabilities()[1:])
 
 
@@ -84,7 +84,7 @@ def print_lengths(lengths):
 
 
 def print_coverage(vocabulary):
-    """The coverage of some numbers of pieces."""
+    """The coverage of the 100, 1,000 and 10,000 most frequent pieces."""
     shares = coverage(vocabulary)
     for size in (100, 1_000, 10_000):
         if size <= len(shares):

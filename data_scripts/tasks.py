@@ -8,8 +8,8 @@ from zipfile import ZipFile
 
 from convsim_mini.common.cli import UserError
 
-ATTEMPTS = 5         # of a cluster at a task whose worker dies
-PATIENCE = "30s"     # until a scheduler must have answered
+ATTEMPTS = 5         # of a cluster at a task that kills its worker
+PATIENCE = "30s"     # for a scheduler's answer
 
 
 def run_tasks(executor, function, argument_lists, progress):
@@ -25,14 +25,14 @@ def run_tasks(executor, function, argument_lists, progress):
             for future in done:
                 future.result()
         except CancelledError:
-            raise UserError("the scheduler of the cluster has gone; what is finished is kept: "
+            raise UserError("the scheduler of the cluster is gone; what is finished is kept: "
                             "start it again, and run the same command") from None
         progress(len(futures) - len(waiting))
 
 
 @contextmanager
 def cluster(address):
-    """An executor of the workers of the cluster whose scheduler has that address.
+    """An executor on the workers of the cluster with its scheduler at this address.
 
     They are sent this repository's packages, so they need only the libraries.
     """
@@ -55,8 +55,8 @@ def cluster(address):
                             "workers run") from None
         except KilledWorker:
             raise UserError(f"--scheduler {address}: a task killed one worker after another, "
-                            "perhaps for want of memory; what is finished is kept: give each "
-                            "worker more memory, run the same command again") from None
+                            "perhaps for lack of memory; what is finished is kept: give each "
+                            "worker more memory and run the same command again") from None
 
 
 def _zipped(target):

@@ -18,8 +18,8 @@ from convsim_mini.data.layouts import Reading
 from data_scripts.dump_files import decompressed
 
 CHUNK = 1 << 20
-ROOM = 1 << 23    # bytes beside those of an archive's files: names, sizes, padding
-# The table of sbert.net has one column more than the official files: it names the file.
+ROOM = 1 << 23    # bytes besides those of an archive's files: names, sizes, padding
+# The table of sbert.net has one more column than the official files, which names the file.
 OFFICIAL_COLUMNS = ("genre", "dataset", "year", "sid", "score", "sentence1", "sentence2")
 
 
@@ -31,13 +31,13 @@ class TooMuch(Exception):
 
 
 class Limited:
-    """A tar that is read and counted: names in it may be of any size, and tarfile holds them."""
+    """A tar that is counted while read: names in it may have any size, and tarfile keeps them."""
 
     def __init__(self, file, limit):
         self.file, self.limit, self.position = file, limit, 0
 
     def read(self, size):
-        """So many bytes. Raises TooMuch past the limit and ROOM."""
+        """Up to `size` bytes. Raises TooMuch past the limit and ROOM."""
         data = self.file.read(size)
         self.position += len(data)
         if self.position > self.limit + ROOM:
@@ -46,7 +46,7 @@ class Limited:
 
 
 class Member(NamedTuple):
-    """Something in an archive. size: as declared; plain: no link or device; open: → a file.
+    """Something in an archive. size: as declared; plain: not a link or a device; open: → a file.
 
     The file can be read until the next Member is asked for.
     """
@@ -87,7 +87,7 @@ def unpack(archive, wanted, folder, limit):
 
 
 def choose(names, wanted):
-    """Wanted file → the name of it among `names` (paths with slashes).
+    """Wanted file → its name among `names` (paths with slashes).
 
     Of several, the outermost that macOS did not add.
     """
@@ -144,7 +144,7 @@ def _inspected(archive, limit):
     """Name → size of all Members.
 
     Raises UserError for a name outside the folder, a link, a device, or too much. The members are
-    looked at one by one: to list a compressed tar is to expand it.
+    looked at one by one, because listing a compressed tar means expanding it.
     """
     sizes, size = {}, 0
     for member in _members(archive, limit):
@@ -163,7 +163,7 @@ def _inspected(archive, limit):
 
 @contextmanager
 def damage_told(archive):
-    """Whatever goes wrong with an archive is damage, and a UserError; but the disk's OSErrors pass.
+    """Any error in an archive is damage, and becomes a UserError; the disk's OSErrors pass through.
 
     tarfile and zipfile raise many errors for damage: of names, numbers, places, memory, passwords.
     """
@@ -177,5 +177,5 @@ def damage_told(archive):
         if getattr(error, "errno", None) not in (None, errno.EINVAL):    # that is a place before 0
             raise
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise UserError(f"{archive}: is damaged, cut short or no archive ({reason}); fetch it again"
-                        ) from None
+        raise UserError(f"{archive}: is damaged, cut short or not an archive ({reason}); fetch it "
+                        "again") from None

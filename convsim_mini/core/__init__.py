@@ -1,11 +1,11 @@
-"""The whole method: text in, every gradient by hand, P@N out. It imports no other part.
+"""The whole method, from text to P@N, with every gradient by hand. It needs no other part.
 
-Part one, in reading order: what the default training computes, and how it is measured. (The first
-values of the parameters are in training/initial.py.)
+Part one, in reading order: what the default training computes, and how it is measured. (The
+initial values of the parameters are in training/initial.py.)
 
-    arrays        `array_module(x)` is NumPy here; `@twinned` lets a faster twin stand in
+    arrays        `array_module(x)` is NumPy here; `@twinned` lets a faster twin take over
     text          text → words → pieces → ids
-    packed        sentences of any lengths, end to end; their words and bigrams
+    packed        sentences of any length, laid end to end; their words and bigrams
     layers        linear layer, tanh, unit length, each with its gradient
     embeddings    bags of rows of a table, and the table's sparse gradient
     dan           the encoder: a bag through fully connected layers
@@ -18,17 +18,17 @@ values of the parameters are in training/initial.py.)
     ranking       P@N: how often the true response is picked
     bi_encoder    sentences in, unit vectors out
 
-Part two, the rest of the paper; transformer and nli enter themselves in the dicts of model:
+Part two, the rest of the paper; transformer and nli register themselves in the dicts of model:
 
-    dropout       random bits that a counter gives
-    attention     who looks at whom; the timing signal
-    transformer_layers    layer norm and what else only a Transformer has
-    transformer   the encoder, composed and unwound
+    dropout       random bits from a counter
+    attention     which word attends to which; the timing signal
+    transformer_layers    layer norm and the other layers that only a Transformer has
+    transformer   the encoder, layer by layer forward and back
     nli           inference, the second task
-    gradcheck     numeric gradients, which judge all others
+    gradcheck     numeric gradients, which check all the others
 
 What you read is what runs: change a function and training runs your version, not its faster twin.
-Write `breakpoint()` into batch_softmax_forward of losses.py, say, and training stops there; with
+Put `breakpoint()` into batch_softmax_forward in losses.py, say, and training stops there; with
 --plain no twin runs at all.
 
 minimal.py calls the same things by shorter names: table is "encoder.embedding.weight", W
@@ -36,4 +36,4 @@ minimal.py calls the same things by shorter names: table is "encoder.embedding.w
 words_and_bigrams, encode is dan_forward, update is Adaptive.step.
 """
 
-from . import nli, transformer    # noqa: F401  (they enter themselves)
+from . import nli, transformer    # noqa: F401  (they register themselves)

@@ -1,4 +1,4 @@
-"""Which module an array belongs to; host and device; the door for faster twins."""
+"""The module of an array; copies between host and device; the hook for faster twins."""
 
 from functools import singledispatch, wraps
 
@@ -16,9 +16,9 @@ def array_module(x):
 def twinned(plain):
     """Decorator: the function may have a faster twin for each type of array.
 
-    The type of its first array decides. A twin takes the same arguments and gives the same results,
-    up to rounding; only its cache may hold other things. convsim_mini.fast registers twins. Without
-    them the function runs as it stands; that is also what tests compare twins with.
+    The type of its first array decides. A twin takes the same arguments and returns the same
+    results, up to rounding; only its cache may differ. convsim_mini.fast registers the twins.
+    Without them the function runs as written, which is also what tests compare the twins with.
     """
     twins = singledispatch(plain)
 

@@ -1,7 +1,7 @@
-"""Self-attention over packed sentences, and the timing signal that tells it where words stand.
+"""Self-attention over packed sentences, and the timing signal that marks each word's position.
 
-Sentences of equal length lie side by side. So the tokens of g of them are one array (g, n, d), with
-neither padding nor mask. N: all tokens, n: those of a sentence, d: their width, h: heads.
+Sentences of equal length lie side by side, so the tokens of g of them form one array (g, n, d),
+without padding or a mask. N: all tokens, n: those of a sentence, d: their width, h: heads.
 """
 
 import math
@@ -14,7 +14,7 @@ from .arrays import array_module, to_host, twinned
 from .dropout import NO_DROPOUT, dropout_backward, dropout_forward
 from .layers import linear_backward, linear_forward
 
-SCORES_AT_ONCE = 2**20    # in all heads of a Group; 4 MB in float32, which a core's caches hold
+SCORES_AT_ONCE = 2**20    # in all heads of a Group; 4 MB in float32, which fit a core's caches
 COUNTERS = 24    # bits: each token has 2²⁴ counters of its own for dropout, 8 scores each
 
 
@@ -27,20 +27,20 @@ class Group(NamedTuple):
 
 
 class AttentionCache(NamedTuple):
-    """What attention_backward needs; p and factors have an item for each Group."""
+    """What attention_backward needs; p and factors have one item per Group."""
 
     qkv: np.ndarray
     sentences: list    # of Group
     heads: int
-    p: tuple           # (g, h, n, n): row i says where word i looks
+    p: tuple           # (g, h, n, n): row i is what word i attends to
     factors: tuple     # of dropout
 
 
 def groups(offsets, heads):
     """Cut packed sentences into Groups: offsets: (B + 1,) on the host → list of Group.
 
-    Any order is right; sentences sorted by length make few and large groups. A group has at most
-    2²⁰ scores, heads · length² for each sentence, unless it is a single one.
+    Any order works; sentences sorted by length make few, large groups. A group has at most 2²⁰
+    scores, heads · length² per sentence, unless it is a single sentence.
     """
     lengths = np.diff(offsets)
     changes = np.flatnonzero(np.diff(lengths)) + 1
@@ -107,7 +107,7 @@ def attention_backward(dy, cache):
     y_i = Σ_j p_ij v_j, so dv = pᵀ dy and dp = dy vᵀ. Softmax has ∂p_ij/∂s_il = p_ij (δ_jl − p_il),
     so ds_ij = p_ij (dp_ij − Σ_l p_il dp_il). s_ij = q_i · k_j/√m, so dq = ds k/√m and
     dk = dsᵀ q/√m. Heads and sentences are independent of each other. Splitting into heads and
-    merging them only moves numbers; their gradients are moved in the same way.
+    merging them only moves values; their gradients move in the same way.
     dy: (N, d) → dqkv: (N, 3d)
     """
     dqkv = array_module(dy).empty_like(cache.qkv)

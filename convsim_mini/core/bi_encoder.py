@@ -25,7 +25,7 @@ class BiEncoder:
         sentences: any iterable of n str, or one str → float32 (n, dimension), or (dimension,). ""
         counts as one unknown word. as_responses: after the response network; training ranks
         responses by encode(inputs) @ encode(responses, as_responses=True).T. Raises TypeError for
-        other sentences.
+        anything else.
         """
         if isinstance(sentences, str):
             return self.encode([sentences], as_responses=as_responses)[0]

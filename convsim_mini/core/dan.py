@@ -13,7 +13,7 @@ def dan_forward(model, packed, key=()):
     model: its params are "encoder.linear{k}.weight", ".bias" (the last layer has one only with
     encoder_bias), and the TABLE (R, d), whose first `word_rows` rows are words; the others are
     hashed bigrams; packed: word ids of B sentences, on the host or the device; key:
-    of dropout, which a DAN does not have
+    for dropout, which a DAN does not have
     → u: (B, e) unit vectors, cache
     """
     table = model.params[TABLE]

@@ -1,4 +1,4 @@
-"""Dropout whose random bits a counter gives: the same on every device and in a resumed run."""
+"""Dropout with random bits from a counter: the same on every device and in a resumed run."""
 
 from functools import reduce
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from .arrays import array_module, twinned
 
 
 class Dropout(NamedTuple):
-    """Dropout at one place of one step. rate: the share of numbers left out; key: of the bits."""
+    """Dropout at one place in one step. rate: the share of values dropped; key: of the bits."""
 
     rate: float
     key: int
@@ -20,22 +20,22 @@ class Dropout(NamedTuple):
         return Dropout(self.rate, key)
 
 
-NO_DROPOUT = Dropout(0.0, 0)    # at evaluation
+NO_DROPOUT = Dropout(0.0, 0)    # for evaluation
 
 
 def dropout_of(rate, key):
-    """The Dropout of a step: key: numbers, as (seed, step); None or (): nothing is left out."""
+    """The Dropout of a step. key: numbers such as (seed, step); None or (): nothing is dropped."""
     return reduce(Dropout.at, key[1:], Dropout(rate, key[0])) if key else NO_DROPOUT
 
 
 @twinned
 def dropout_forward(x, dropout, begins=None):
-    """Set a share of x to zero and scale the rest so that the expected value stays. Any shape.
+    """Set a share of x to zero and scale the rest to keep the expected value. Any shape.
 
-    The random bits follow only from the key and a number's place (SplitMix64 of a counter); NumPy
-    and a GPU give the same. One 64-bit word decides eight numbers, so the share comes in steps of
-    1/256.
-    dropout: Dropout; with rate 0 nothing is left out; begins: uint64 (k,), on the host, the
+    The random bits depend only on the key and a value's place (SplitMix64 of a counter), so NumPy
+    and a GPU draw the same ones. One 64-bit word decides eight values, so the share comes in steps
+    of 1/256.
+    dropout: Dropout; with rate 0 nothing is dropped; begins: uint64 (k,), on the host, the
     counters at which each of k equal parts of x begins; None: x is one part, from 0 → y, cache
     """
     threshold = round(256 * dropout.rate)

@@ -14,7 +14,7 @@ from .packed import Packed, words_and_bigrams
 TABLE = "encoder.embedding.weight"    # the name of the table among the parameters
 
 
-# ---------------------------------------------------------------- rows in
+# ---------------------------------------------------------------- forward: rows of the table
 
 @twinned
 def word_bag_forward(table, packed, word_rows):
@@ -28,7 +28,7 @@ def word_bag_forward(table, packed, word_rows):
 
 
 def embedding_bag_forward(table, rows, lengths):
-    """Sum a sentence's rows, words and bigrams, and divide by √n, n its words (the paper, §2.3.1).
+    """Sum the rows of a sentence's n words and its bigrams; divide by √n (the paper, §2.3.1).
 
     The norm of a sum of unrelated vectors grows like the root of their number. So a sum would give
     long sentences long vectors and a mean would give them short ones. TensorFlow's combiner "sqrtn"
@@ -47,8 +47,8 @@ def embedding_bag_backward(dy, cache):
     """Forward: y_b = (1/√n_b) Σ_r count_br E_r, E the table, count_br: how often row r is in b.
 
     y_b contains E_r count_br/√n_b times, so dE_r = Σ_b count_br dy_b/√n_b. In other words: each
-    place in sentence b where row r stands adds dy_b/√n_b to dE_r. This list of places is returned.
-    The optimiser adds up equal rows, when it has the places of a whole batch.
+    place in sentence b that holds row r adds dy_b/√n_b to dE_r. This list of places is returned.
+    The optimiser adds up equal rows, once it has the places of a whole batch.
     dy: (B, d) → dtable: list of SparseRows
     """
     rows, sources, scale = cache
@@ -64,14 +64,14 @@ def sum_rows(table, packed):
     return y
 
 
-# ---------------------------------------------------------------- rows of the gradient out
+# ---------------------------------------------------------------- backward: rows of the gradient
 
 class SparseRows(NamedTuple):
     """Part of a table's gradient; the whole gradient is a list of such parts.
 
-    A place is where a row stands in the batch. Place m adds values[sources[m]] to row rows[m].
-    Several places may add to one row, or share a value: a bag has one value for each sentence. A
-    row without a place has the gradient zero.
+    A place is one use of a row in the batch. Place m adds values[sources[m]] to row rows[m].
+    Several places may add to one row, or share a value: a bag has one value per sentence. A row
+    without a place has a zero gradient.
     """
 
     rows: np.ndarray       # int32 (M,)
@@ -91,15 +91,15 @@ def joined(parts):
 
 
 def summed(parts):
-    """Add up what all places of a row add to it: list of SparseRows → rows (U,), grads (U, d).
+    """Add up what all places add to each row: list of SparseRows → rows (U,), grads (U, d).
 
-    The rows are distinct and ascend.
+    The rows are distinct and in ascending order.
     """
     grad = joined(parts)
     xp = array_module(grad.values)
     order = xp.argsort(grad.rows, kind="stable")              # equal rows side by side
     rows = grad.rows[order]
-    begins = xp.flatnonzero(xp.diff(rows, prepend=-1))        # (U,): where another row begins
+    begins = xp.flatnonzero(xp.diff(rows, prepend=-1))        # (U,): where each new row begins
     # as if each distinct row were a sentence, and the sources of its places were its words
     places = Packed(grad.sources[order], xp.append(begins, len(rows)))
     return rows[begins], sum_rows(grad.values, places)

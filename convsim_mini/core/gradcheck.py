@@ -37,8 +37,8 @@ def layer_error(forward, backward, inputs, rng, epsilon=1e-5):
     The upstream gradient dy is drawn at random. With dy = 1 the gradient of a softmax is zero,
     because its rows sum to 1 whatever x is. A wrong backward that returns zeros would pass. So
     would one that writes zeros into dy or the inputs, if it ran before the differences are taken.
-    forward: (*inputs) → (y, cache); backward: (dy, cache) → gradient of the inputs, as a tuple
-    or alone; inputs: float64 arrays; rng: numpy Generator → float
+    forward: (*inputs) → (y, cache); backward: (dy, cache) → gradient of the inputs, a tuple or
+    an array; inputs: float64 arrays; rng: numpy Generator → float
     """
     y, cache = forward(*inputs)
     dy = np.asarray(rng.standard_normal(np.shape(y)))
@@ -57,7 +57,7 @@ def layer_error(forward, backward, inputs, rng, epsilon=1e-5):
 def directional_error(loss_and_gradients, params, rng, epsilon=1e-6):
     """Relative error of a whole model's gradient along one random direction of all parameters.
 
-    The slope (L(p + εr) − L(p − εr)) / 2ε has to be Σ g · r, for a unit vector r. That takes two
+    The slope (L(p + εr) − L(p − εr)) / 2ε must equal Σ g · r, for a unit vector r. That takes two
     evaluations, however many parameters there are.
     loss_and_gradients: () → (loss, gradients by name), which reads params; params: float64 arrays
     by name, changed and restored → float
@@ -78,7 +78,7 @@ def directional_error(loss_and_gradients, params, rng, epsilon=1e-6):
 
 
 def dense(gradient, like):
-    """A table's gradient, of the host or a GPU, as a full table like `like`; any other as it is."""
+    """A table's gradient, on the host or a GPU, as a full table like `like`; others unchanged."""
     if not isinstance(gradient, list):
         return gradient
     full = np.zeros_like(like)

@@ -49,7 +49,7 @@ def l2_normalize_forward(x):
     """
     xp = array_module(x)
     norm = xp.sqrt((x * x).sum(axis=1, keepdims=True))        # (B, 1)
-    norm = xp.where(norm > 0, norm, 1)                        # keeps 0/0 from a zero row
+    norm = xp.where(norm > 0, norm, 1)                        # avoids 0/0 in a zero row
     y = x / norm                                              # (B, d)
     return y, (y, norm)
 

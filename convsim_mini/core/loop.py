@@ -1,11 +1,11 @@
-"""The training loop: a batch forward and backward, an update; again."""
+"""The training loop: a batch forward and backward, an update, repeat."""
 
 from .model import TASKS, loss_and_gradients
 from .schedule import rates
 
 
 def step_gradients(model, config, batch, step, of_batch=loss_and_gradients):
-    """The losses by name, 0-d arrays, and the gradients of one step, counted from 0.
+    """One step's losses by name (0-d arrays), and its gradients. Steps are counted from 0.
 
     of_batch: `loss_and_gradients`, or a function like it
     """
@@ -17,8 +17,8 @@ def step_gradients(model, config, batch, step, of_batch=loss_and_gradients):
 def train_steps(model, optimizer, config, batches, first=0, gradients=step_gradients):
     """Update a Model's parameters in place, once per Batch: `for done, losses in train_steps(…)`.
 
-    After each step it yields the number of steps done and that step's losses, and it ends with the
-    batches. first: the number of the first step; gradients: `step_gradients`, or a function like it
+    After each step it yields the number of steps done and that step's losses. It ends when the
+    batches do. first: number of the first step; gradients: `step_gradients`, or a function like it
     """
     for step, batch in enumerate(batches, start=first):
         losses, grads = gradients(model, config, batch, step)

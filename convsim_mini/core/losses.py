@@ -10,12 +10,12 @@ def batch_softmax_forward(u, v, scale=1.0, first=0):
     """Pick the true response among all responses of the batch (Yang et al. 2018, §2.1–2.2).
 
     scores = scale · u vᵀ, p = softmax(scores) row by row, loss = −mean log p(true). With B equally
-    good responses it is ln B. Others call it InfoNCE with in-batch negatives and the temperature
-    1/scale, or MultipleNegativesRankingLoss.
+    good responses it is ln B. It is also known as InfoNCE with in-batch negatives and temperature
+    1/scale, and as MultipleNegativesRankingLoss.
     u, v: (B, e), row i of v is the true response to row i of u → loss: 0-d array, cache
 
-    (Of several processes each has a part of the inputs: then u has b < B rows, from number `first`
-    of the batch on, and the loss is their part of the batch's mean.)
+    (With several processes, each has some of the inputs: u then has b < B rows, from number `first`
+    of the batch on, and the loss is their share of the batch's mean.)
     """
     xp = array_module(u)
     scores = scale * (u @ v.T)                                # (b, B)
@@ -47,7 +47,7 @@ def batch_softmax_backward(dloss, cache):
 
 
 def loss_of(config):
-    """The loss that a ModelConfig asks for: its forward and its backward. Return another one here.
+    """The loss that a ModelConfig asks for, forward and backward. Return your own here to try it.
 
     forward: (u, v, first=…) as above; backward: (dloss, cache)
     """

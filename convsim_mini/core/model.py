@@ -1,7 +1,7 @@
 """The input-response model (Yang et al. 2018, §2.2): one call gives the loss and all gradients.
 
-The model is a dual encoder (bi-encoder). Both sides share all parameters but the response network.
-Other files may add entries to two dicts: ENCODERS, and TASKS, what a batch can teach.
+The model is a dual encoder (bi-encoder). Both sides share all parameters but the response
+network's. Other files may add entries to two dicts: ENCODERS, and TASKS (what a batch can teach).
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from .losses import loss_of
 
 
 class Model(NamedTuple):
-    """All that a forward pass needs."""
+    """Everything that a forward pass needs."""
 
     params: dict      # name → array
     config: Any       # settings, with the fields of ModelConfig
@@ -28,21 +28,21 @@ class Model(NamedTuple):
 # ---------------------------------------------------------------- sentences to vectors
 
 class Encoder(NamedTuple):
-    """What an encoder is, and what others need to know of it. config: a ModelConfig.
+    """What an encoder is, and what others need to know about it. config: a ModelConfig.
 
-    Its parameters' names begin with "encoder."; a name that ends in "norm.weight" starts at one, in
+    Its parameters' names begin with "encoder."; those that end in "norm.weight" start at one, in
     "bias" at zero. Its last steps are feed_forward(model, "encoder", x) and unit length.
     """
 
-    title: str               # as a reader knows it
-    short: str               # the same in a table
+    title: str               # its full name
+    short: str               # its name in tables
     forward: Callable        # (Model, Packed on the host, key) → unit vectors (B, e), cache
     backward: Callable       # (du (B, e), cache) → gradients by parameter name
     # The rest is for part two and for commands.
     shapes: Callable = lambda config: {}            # name → shape of parameters that only it has
     has_bigrams: Callable = lambda config: False    # whether its table holds rows for bigrams
-    table_divisor: Callable = lambda width: 1.0     # of the table's first values
-    longest: Callable = lambda config: None         # words after which it cuts a sentence
+    table_divisor: Callable = lambda width: 1.0     # of the table's initial values
+    longest: Callable = lambda config: None         # the most words that it reads, or None
     attention: Callable | None = None    # (Model, Packed) → weights by layer, (g, h, n, n) by group
     words_at_once: int = 2**14           # most that `embed` encodes at once
     preset: str = "chat"                 # what `train --encoder NAME` starts from
@@ -63,9 +63,9 @@ ENCODERS = {
 def encoder_forward(model, packed, key=()):
     """The tied encoder: Packed of B sentences, on the host → unit vectors (B, e), cache.
 
-    It is tied: the one encoder of both sides. key: decides a Transformer's dropout; a DAN ignores
-    it. (seed, step): drop; (): drop nothing; None: nor is the cache needed. Raises IndexError for
-    ids that are no words.
+    It is tied: both sides share it. key: decides a Transformer's dropout; a DAN ignores it. (seed,
+    step): drop; (): drop nothing; None: the same, and the cache is not needed. Raises IndexError
+    for ids that are not words.
     """
     if len(packed.ids):                                       # −1 would be the last row
         low, high = packed.ids.min(), packed.ids.max()
@@ -82,12 +82,12 @@ def encoder_backward(model, du, cache):
 def embed(model, packed, batch_size=1024):
     """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host.
 
-    Raises FloatingPointError as `finite`.
+    Raises FloatingPointError as `finite` does.
     """
     parts = [np.empty((0, model.config.layers[-1]), model.params[TABLE].dtype)]
     first, at_once = 0, ENCODERS[model.config.encoder].words_at_once
     while first < len(packed.lengths):                        # few long ones, or many short ones
-        limit = packed.offsets[first] + at_once               # but one sentence at least
+        limit = packed.offsets[first] + at_once               # but at least one sentence
         full = np.searchsorted(packed.offsets, limit, "right") - 1
         last = max(first + 1, min(first + batch_size, full))
         u, _ = encoder_forward(model, packed.part(first, last), key=None)
@@ -97,7 +97,7 @@ def embed(model, packed, batch_size=1024):
 
 
 def finite(vectors):
-    """The same vectors. Raises FloatingPointError for nan or infinity, as damaged weights give."""
+    """The same vectors. Raises FloatingPointError for nan or infinity, as from damaged weights."""
     if not np.isfinite(vectors.sum()):
         raise FloatingPointError("the model's vectors are not finite: its weights are damaged; "
                                  "restore them or train again")
@@ -107,7 +107,7 @@ def finite(vectors):
 # ---------------------------------------------------------------- the response network
 
 def response_forward(model, v):
-    """v′: the response embedding after the layers that only responses pass (§2.2, figure 3).
+    """v′: the response embedding after the layers for responses only (§2.2, figure 3).
 
     v: (B, e) → v′: (B, e), cache. With `residual_response` v′ = v + layers(v), which starts near v
     (ours). With `unit_response` v′ has unit length, so a score is a cosine (ours).
@@ -137,7 +137,7 @@ def response_backward(dy, cache):
 
 
 def respond(model, v):
-    """v′ of response embeddings: v: (n, e) on the host → (n, e) there; see `finite`."""
+    """v′ of response embeddings on the host: v: (n, e) → (n, e); see `finite`."""
     v = array_module(model.params[TABLE]).asarray(v)
     return finite(to_host(response_forward(model, v)[0]))
 
@@ -147,7 +147,7 @@ def respond(model, v):
 def pick(model, u, v, weight, others):
     """Pick the true response to each input (§2.1, §2.2): u, v: (b, e) → loss, du, dv.
 
-    weight: factor on the gradients, not on the loss; others: processes that hold other parts of the
+    weight: factor on the gradients, not on the loss; others: processes that hold the rest of the
     batch, or None (training/distributed.py)
     """
     forward, backward = loss_of(model.config)
@@ -158,7 +158,7 @@ def pick(model, u, v, weight, others):
 
 
 def replies(model, u, v, batch, weight, others):
-    """The paper's first task: as `pick`, but v passes the response network.
+    """The paper's first task: as `pick`, but v first goes through the response network.
 
     u, v: (b, e) encoded inputs and responses of a Batch
     → loss: 0-d array, du, dv: (b, e), gradients of the response network by name
@@ -174,11 +174,11 @@ class Task(NamedTuple):
 
     head: Callable                     # vectors to a loss and its gradients, as `replies`
     loss: str = "loss"                 # the name of its loss in a run's log
-    batch_size: str = "batch_size"     # the setting that tells the pairs in a batch
+    batch_size: str = "batch_size"     # the setting for the pairs in a batch
     weight: str | None = None          # the setting that multiplies its gradients; None: 1
 
     def weight_in(self, config):
-        """The factor on its gradients by these settings."""
+        """The factor on its gradients under these settings."""
         return getattr(config.optim, self.weight) if self.weight else 1.0
 
 
@@ -190,8 +190,8 @@ TASKS = {"replies": Task(replies)}
 def loss_and_gradients(model, batch, key=(), weight=1.0, others=None):
     """One forward and one backward pass over the B pairs of a Batch, on the host.
 
-    Both sides of the pairs pass the tied encoder in one call. The task's head follows.
-    key: see `encoder_forward`; weight: factor on the gradients; others: as `pick`
+    Both sides of the pairs go through the tied encoder in one call. The task's head follows.
+    key: see `encoder_forward`; weight: factor on the gradients; others: see `pick`
     → loss: 0-d array, gradients by name of the parameters that the task uses
     """
     both, cache = encoder_forward(model, batch.sentences, key)                        # (2B, e)

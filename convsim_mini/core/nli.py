@@ -36,8 +36,8 @@ def nli_features_backward(dy, cache):
 def classifier_forward(model, u1, u2):
     """Scores of the three classes: features, a hidden layer (§3.1: 512 units), a linear layer.
 
-    Coordinates of unit vectors are about 1/√e and their products about 1/e, too small to count. So
-    the classifier sees 5 u (ours: STS dev 77.0, with u itself 75.9; SNLI is the same).
+    Coordinates of unit vectors are about 1/√e and their products about 1/e, too small to matter.
+    So the classifier sees 5 u (ours: STS dev 77.0, with u itself 75.9; SNLI is the same).
     u1, u2: (B, e) → logits: (B, 3), cache
     """
     features, features_cache = nli_features_forward(SCALE * u1, SCALE * u2)     # (B, 4e)

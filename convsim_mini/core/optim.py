@@ -27,16 +27,16 @@ class SGD:
 class Adaptive:
     """Adam on dense parameters (Kingma, Ba 2015), row-wise Adagrad on tables (Duchi et al. 2011).
 
-    Dense parameters are all but tables. Adagrad divides by the root of the sum of all squared
-    gradients so far. So a rare word's tenth update is as large as a frequent word's tenth. One sum
-    per row, of the row's mean squares, is (R,) instead of (R, d).
+    All parameters but tables are dense. Adagrad divides by the root of the sum of all squared
+    gradients so far, so a rare word's tenth update is as large as a frequent word's tenth. One sum
+    per row, of the row's mean squares, takes (R,) instead of (R, d).
     """
 
     BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
     FIRST_SQUARE = 1e-12    # tiny: only keeps 0/√0 from being nan
 
     def __init__(self, params):
-        self.state = {"steps": np.zeros(1, np.int64)}         # on the host: it gives scalars only
+        self.state = {"steps": np.zeros(1, np.int64)}         # on the host: only used for scalars
         for name, p in params.items():
             xp = array_module(p)
             if name.endswith("embedding.weight"):
@@ -90,7 +90,7 @@ def adam(params, grads, means, squares, t, rate, beta1, beta2, epsilon):
 def update_rows(table, parts, rate, squares=None):
     """table_r ← table_r − rate · g_r for the rows r of a list of SparseRows, in place.
 
-    With `squares` (R,) as row-wise Adagrad: s_r ← s_r + mean(g_r²); the rate is divided by √s_r.
+    With `squares` (R,) it is row-wise Adagrad: s_r ← s_r + mean(g_r²); the rate is divided by √s_r.
     """
     step_rows(table, *summed(parts), rate, squares)
 

@@ -1,6 +1,6 @@
 """Packed: sentences of ids laid end to end, without padding and so without masks.
 
-Others call it a ragged or jagged array, and its offsets cu_seqlens.
+It is also known as a ragged or jagged array, with offsets called cu_seqlens.
 """
 
 from typing import NamedTuple

@@ -1,6 +1,6 @@
 """P@N: how often is the true response among the best N of 100? (Yang et al. 2018, table 1)
 
-Others call it recall@N, or 1-of-100 ranking accuracy.
+It is also known as recall@N, or 1-of-100 ranking accuracy.
 """
 
 import numpy as np
@@ -12,11 +12,11 @@ AT_ONCE = 500    # queries, so that memory stays small
 
 
 def draw_candidates(split, queries):
-    """The test: which pairs, and for each the responses to choose from, by a fixed seed.
+    """The pairs to test, and the responses to choose from for each, drawn with a fixed seed.
 
     For each pair, 99 wrong responses are drawn from the other pairs, without repetition. None of
     them has the text of the true one. split: with keys; queries: how many pairs at most → pairs
-    (n,), candidates (n, 100): positions in pairs, the true one in column 0. Raises ValueError where
+    (n,), candidates (n, 100): positions in pairs, the true one in column 0. Raises ValueError if
     there are not 99 wrong ones.
     """
     rng = np.random.Generator(np.random.Philox(SEED))
@@ -24,7 +24,7 @@ def draw_candidates(split, queries):
     texts = split.keys[pairs, 1]
     repeated = np.unique(texts, return_counts=True)[1].max(initial=0)
     if len(pairs) - repeated < CANDIDATES - 1:
-        raise ValueError(f"P@N needs 99 wrong responses beside each true one, but {repeated} of "
+        raise ValueError(f"P@N needs 99 wrong responses to each input, but {repeated} of "
                          f"{len(pairs)} are the same text")
     candidates = np.empty((len(pairs), CANDIDATES), np.int64)
     for rows in np.array_split(np.arange(len(pairs)), -(-len(pairs) // AT_ONCE)):

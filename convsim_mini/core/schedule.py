@@ -1,4 +1,4 @@
-"""What each step of a training is: its batch and its learning rates. Settings and step decide."""
+"""The batch and the learning rates of each training step, from the settings and its number."""
 
 import itertools
 import math
@@ -24,7 +24,7 @@ def rates(optim, step, steps, pairs):
 
 
 def warm_up(optim, step, steps):
-    """The factor that rises to 1 in the first steps, a share `warmup` of all."""
+    """The factor that rises to 1 over the first steps, a share `warmup` of them all."""
     first = optim.warmup * steps
     return min(1, (step + 1) / first) if first else 1
 
@@ -38,7 +38,7 @@ def decay(optim, step, steps):
 def batches(config, split, first_step=0):
     """Yield the Batch of each step from `first_step` on, for a training on one Split, without end.
 
-    With another batch size, from `drop_at` on, the order of the pairs begins anew.
+    From `drop_at` on, where the batch size changes, the order of the pairs starts afresh.
     """
     optim = config.optim
     change = math.ceil(optim.drop_at * config.steps)          # the first step with the other size

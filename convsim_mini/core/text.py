@@ -20,7 +20,7 @@ MOST_CHUNKS, LONGEST_CHUNK = 2**18, 40    # of a Chunks: up to 60 MB
 
 _SURROGATE = regex.compile(r"\p{Cs}")
 _MARKS = regex.compile(r"([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]++")    # U+FF9E becomes a mark
-# Characters without a width, as soft hyphens and marks of direction; emojis need some of them.
+# Zero-width characters, such as soft hyphens and direction marks; emojis need some of them.
 _INVISIBLE = regex.compile(
     r"[\p{Cf}--[\u200d\U000E0020-\U000E007F]]|(?<=[\p{L}\p{M}\p{N}])\u200d", regex.VERSION1)
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"'})
@@ -48,7 +48,7 @@ _TOKEN = regex.compile(
 def normalize(text):
     """NFKC, lower case, straight quotes; lone surrogates replaced, Treebank pieces joined.
 
-    Of a run of combining marks 30 are kept, as in Unicode's Stream-Safe Format, for NFKC needs
+    A run of combining marks is cut to 30, as in Unicode's Stream-Safe Format, because NFKC needs
     quadratic time to sort them.
     """
     if not text.isascii():
@@ -66,17 +66,17 @@ def normalize(text):
 
 
 class Chunks(dict):
-    """Remembers function(chunk); a chunk is what stands between two spaces of a text. For speed.
+    """Remembers function(chunk), for speed; a chunk is the part of a text between two spaces.
 
     The same chunks come again and again, so most texts need no tokenising. Chunks of up to 40
-    characters are kept; after 262,144 of them it starts anew.
+    characters are kept; after 262,144 of them it starts over.
     """
 
     def __init__(self, function):
         self.function = function
 
     def __reduce__(self):
-        return Chunks, (self.function,)                       # what is pickled holds no texts
+        return Chunks, (self.function,)                       # a pickle holds no texts
 
     def __missing__(self, chunk):
         result = self.function(chunk)
@@ -105,7 +105,7 @@ _tokens = Chunks(_tokenize_chunk)
 
 
 def tokenize(text):
-    """Any string to its words and marks: a list of str, which may be empty."""
+    """Split any string into words and marks: a list of str, possibly empty."""
     return list(chain.from_iterable(_tokens.of(text)))    # no token reaches across a space
 
 
@@ -114,8 +114,8 @@ def tokenize(text):
 def learn_pieces(counts, size):
     """Byte-pair encoding: the pieces that words are made of (Gage 1994; Sennrich et al. 2016).
 
-    At first each character is a piece. Then the two neighbours that stand side by side most often
-    are merged into one piece everywhere, and so on until there are `size` pieces. So a frequent
+    At first each character is a piece. Then the two pieces that most often occur side by side are
+    merged into one everywhere, and so on until there are `size` pieces. So a frequent
     word becomes one piece, and a rare one a few: "unfriendly" is "un", "##friend", "##ly".
     counts: word → how often it occurs → list of str, characters first, then in the order of merging
     """
@@ -146,7 +146,7 @@ def learn_pieces(counts, size):
 
 
 def _merge(pair, merged, words, numbers, pairs, places, queue):
-    """Put `merged` wherever its pair stands in the words; keep pairs, places and queue true."""
+    """Put `merged` wherever its pair stands in the words; update pairs, places and queue."""
     new = set()
     for place in places.pop(pair):
         for old in pairwise(words[place]):
@@ -184,7 +184,7 @@ class Vocabulary:
 
     @classmethod
     def of_words(cls, counts):
-        """All words of a Counter as they are; equal counts go by the alphabet."""
+        """All words of a Counter as they are; equal counts in alphabetical order."""
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return cls([word for word, _ in ranked], [number for _, number in ranked])
 
@@ -209,7 +209,7 @@ class Vocabulary:
         return 1 + len(self.pieces)
 
     def split(self, word):
-        """The ids of a word's pieces, from its start on always the longest that fits: a tuple.
+        """The ids of a word's pieces, from the start on, each the longest that fits: a tuple.
 
         This is how WordPiece splits (Wu et al. 2016): it needs only the pieces, not their merges.
         """

@@ -28,10 +28,10 @@ def transformer_forward(model, packed, key=()):
 
     x is the residual stream, and the next sublayer reads z = norm(x). The stream itself is never
     normalised: pre-norm, tensor2tensor's default of the time. With config.bag the vector before
-    unit length is y = √d bag(table) W_bag + mean(sublayers) W: what a DAN gives of the same
-    sentences, and what attention adds (ours).
+    unit length is y = √d bag(table) W_bag + mean(sublayers) W: what a DAN gives for the same
+    sentences, plus what attention adds (ours).
     packed: word ids of B sentences, on the host; key: of dropout's bits, see `encoder_forward`
-    → u: (B, e) unit vectors, cache; with the key None the sublayers' caches are not kept
+    → u: (B, e) unit vectors, cache; with key None the sublayers' caches are not kept
     """
     params, config = model.params, model.config
     dropout = dropout_of(config.dropout, key)
@@ -112,7 +112,7 @@ def transformer_shapes(config):
 
 
 def parameters_of(name, norm):
-    """The parameters' names of a sublayer, as its forward takes them; those of its layer norm."""
+    """The names of a sublayer's parameters, as its forward takes them; those of its layer norm."""
     layers = ("qkv", "output") if name.endswith("attention") else ("linear0", "linear1")
     return ([f"{name}.{layer}.{kind}" for layer in layers for kind in ("weight", "bias")],
             [f"{norm}.weight", f"{norm}.bias"])
@@ -137,10 +137,10 @@ def bag_backward(dy, cache, grads):
 
 
 def sort_by_length(packed, max_tokens):
-    """Bring sentences of equal length side by side: few groups for attention.
+    """Sort sentences by length, so that attention has few groups.
 
     packed: on the host → a Packed, its sentences cut to max_tokens words; order (B,): its sentence
-    b was order[b] before; places (B,): where each sentence stands now
+    b was order[b] before; places (B,): where each sentence is now
     """
     order = np.argsort(packed.lengths, kind="stable")
     packed = packed.take(order)
@@ -150,7 +150,7 @@ def sort_by_length(packed, max_tokens):
 
 
 def attention_weights(model, packed):
-    """How much each word attends to each: for each layer, p (g, h, n, n) of each Group."""
+    """How much each word attends to every word: for each layer, p (g, h, n, n) of each Group."""
     _, cache = transformer_forward(model, packed)
     return [inner[1].p for _, _, inner, _ in cache[3][::2]]
 

@@ -1,1 +1,1 @@
-"""A run in; a local page to look at it out, one panel for each question."""
+"""A local web page on which to explore a run, with one panel per question."""

@@ -48,7 +48,7 @@ class Server(ThreadingHTTPServer):
         self.address = f"http://127.0.0.1:{self.server_port}/{self.token}/"
 
     def get_request(self):
-        """A connection. It waits where the system gives none, or the loop around it would spin."""
+        """A connection. After a failure it waits, because the loop around it would spin."""
         try:
             return super().get_request()
         except OSError:
@@ -56,13 +56,13 @@ class Server(ThreadingHTTPServer):
             raise
 
     def handle_error(self, request, client_address):
-        """Say nothing of a connection that broke or was idle."""
+        """Say nothing about a connection that broke or was idle."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
 class Handler(BaseHTTPRequestHandler):
-    """GET gives a file of the page, POST a panel's answer to what is Asked in JSON."""
+    """GET returns a file of the page, POST a panel's answer to a question, Asked in JSON."""
 
     timeout = 30    # seconds for a request to arrive
 
@@ -90,19 +90,19 @@ class Handler(BaseHTTPRequestHandler):
             self.send(200, "application/json", json.dumps(answer))
 
     def allowed(self, names):
-        """What the path names under the token, one of `names`; or None, after a refusal.
+        """What the path names below the token, one of `names`; or None, after a refusal.
 
-        A stranger's page whose name leads to 127.0.0.1 sends that name as Host (DNS rebinding).
+        A foreign page with a name that resolves to 127.0.0.1 sends it as Host (DNS rebinding).
         """
         token, _, name = self.path[1:].partition("/")
         known = hmac.compare_digest(token.encode(), self.server.token.encode())
         here = self.headers["Host"] == f"127.0.0.1:{self.server.server_port}"
         if here and known and name in names:
             return name
-        self.send(403, "text/plain", "Open the address that the command has printed.")
+        self.send(403, "text/plain", "Open the address that the command printed.")
 
     def send(self, code, kind, text):
-        """Send a text, unless the browser does not wait for it any more."""
+        """Send a text, unless the browser is no longer waiting for it."""
         with suppress(ConnectionError):
             self.send_response(code)
             self.send_header("Content-Security-Policy", POLICY)
@@ -120,7 +120,7 @@ def main(argv=None):
     options = parser_of("explore", __doc__).parse_args(argv)
     claim_process()
     with Server(Explored(load_run(options.run))) as server:
-        print(f"{server.address}\nCtrl-C ends it.", flush=True)
+        print(f"{server.address}\nPress Ctrl-C to stop.", flush=True)
         if sys.stdout.isatty():
             threading.Thread(target=webbrowser.open, args=[server.address], daemon=True).start()
         server.serve_forever()

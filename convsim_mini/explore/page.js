@@ -48,15 +48,15 @@ function makeMap(points) {
 }
 
 const makeImage = png => make("img", {
-  src: `data:image/png;base64,${png}`, alt: "Curves of what was measured"});
+  src: `data:image/png;base64,${png}`, alt: "Curves of loss and P@N"});
 
-// Ask for the open panel, and show its answer unless something newer was asked meanwhile.
+// Ask for the open panel, and show its answer unless there is a newer question by then.
 async function ask() {
   clearTimeout(timer);
   const mine = ++asked, typed = Object.fromEntries(fields.map(({id, value}) => [id, value]));
   const body = JSON.stringify({word, ...typed});
   const answer = await fetch(panel, {method: "POST", body}).then(response => response.json())
-    .catch(() => ({status: "No answer: does the command still run?"}));
+    .catch(() => ({status: "No answer: is the command still running?"}));
   if (mine === asked) show(answer);
 }
 

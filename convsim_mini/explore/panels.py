@@ -1,4 +1,4 @@
-"""What each panel shows: a function of an Explored run and of those of the page's fields it reads.
+"""The panels: each is a function of an Explored run and of the fields of the page that it reads.
 
 It returns a dict that page.js shows: a `status`; `tables` of (caption, head, rows); a `map`; PNG
 `images`. A cell is a text, a number, or a dict: `content`, a `note` below it, the `word` to ask for
@@ -20,12 +20,12 @@ from ..inference.rows import LINE, rows_of_texts
 from ..inference.sentence_encoder import encoder_of
 
 REPLIES, PAIRS, POINTS, NEAREST = 5, 20_000, 1_000, 10
-LONGEST = 100    # words of a sentence of Compare, which embeds it once without each of them
+LONGEST = 100    # words of a sentence of Compare, which embeds it again without each of them
 MEASURED = {"P@1": "dev_p1", "P@3": "dev_p3", "P@10": "dev_p10", "loss": "dev_loss"}
 
 
 class Explored:
-    """A Run, and what its panels need, made when it is first asked for."""
+    """A Run, and what its panels need, made on first use."""
 
     def __init__(self, run):
         self.run, self.encoder = run, encoder_of(run)
@@ -51,7 +51,7 @@ class Explored:
 
 
 def marked(explored, tokens):
-    """A cell for each token; a note has the pieces of those that are several, or unknown."""
+    """A cell for each token; if it is several pieces, or unknown, a note shows the pieces."""
     vocabulary = explored.run.vocabulary
     notes = (" ".join(map(vocabulary.token, vocabulary.split(token))) for token in tokens)
     return [{"content": token, "note": "" if note == token else note}
@@ -59,20 +59,20 @@ def marked(explored, tokens):
 
 
 def reply(explored, sentence):
-    """The replies of the corpus with the best scores for your sentence. Lesson 5, The batch softmax
-    loss, explains the learned part of the scores; the rest is TF-IDF."""
+    """The corpus's best-scoring replies to your sentence. Lesson 5, The batch softmax loss,
+    explains the learned part of the scores; the rest is TF-IDF."""
     rows = best_replies(explored.replies, sentence, REPLIES)
     return {"status": f"The best of {len(explored.replies):,} replies.",
             "tables": [("Best replies", ["score", "reply", "once said to"], rows)]}
 
 
 def compare(explored, compared):
-    """The cosines of your sentences, and how that of the first two changes when a word is left out
-    and its neighbours close the gap."""
+    """The cosines between your sentences, and how the cosine of the first two changes when a word
+    is left out and its neighbours close the gap."""
     sentences = [text for text in compared.split("\n") if tokenize(text)]
     tokens = [tokenize(text) for text in sentences]
     if not 2 <= len(sentences) <= 8 or max(map(len, tokens)) > LONGEST:
-        return {"status": f"Type two to eight sentences of up to {LONGEST} words, one a line."}
+        return {"status": f"Type two to eight sentences of up to {LONGEST} words, one per line."}
     without = [some[:n] + some[n + 1:] for some in tokens[:2] for n in range(len(some))]
     vectors = explored.encoder.embed(explored.run.vocabulary.pack(tokens + without))
     whole, *shorter = np.split(vectors, [len(tokens), len(tokens) + len(tokens[0])])
@@ -87,9 +87,9 @@ def compare(explored, compared):
 
 
 def neighbours(explored, sentence):
-    """The lines nearest to your sentence, of the first 20,000 pairs: by meaning, the cosine of the
-    learned vectors, plus by words, the cosine of TF-IDF. Lesson 22, The shape of the space, says
-    why some are near to many."""
+    """The lines nearest to your sentence, in the first 20,000 pairs. Their score is meaning, the
+    cosine of the learned vectors, plus words, the cosine of TF-IDF. Lesson 22, The shape of the
+    space, explains why some lines are near many sentences."""
     hits, = explored.lines.search([sentence], NEAREST)
     return {"status": f"The best of {len(explored.lines):,} lines.",
             "tables": [("Nearest lines", ["score", "meaning", "words", "line"],
@@ -97,12 +97,12 @@ def neighbours(explored, sentence):
 
 
 def attention(explored, sentence, word=0):
-    """How much each head looks from the piece of a word that you choose to each piece, layer by
-    layer. Lesson 12, One attention head, explains it."""
+    """How strongly each head attends from the piece of a word that you choose to every piece, layer
+    by layer. Lesson 12, One attention head, explains it."""
     encoder = ENCODERS[explored.run.config.model.encoder]
     if not encoder.attention:
-        return {"status": f"A {encoder.short} has no attention. A run with --encoder transformer "
-                          "has."}
+        return {"status": f"A {encoder.short} has no attention. A run trained with "
+                          "--encoder transformer does."}
     vocabulary = explored.run.vocabulary
     packed = vocabulary.encode([sentence])
     pieces = [*map(vocabulary.token, packed.ids[:explored.run.config.model.max_tokens].tolist())]
@@ -117,8 +117,8 @@ def attention(explored, sentence, word=0):
 
 
 def sentence_map(explored, sentence):
-    """Lines of the corpus in the two directions in which they differ most: the bluer, the nearer to
-    yours in all directions. Lesson 22, The shape of the space, explains such directions."""
+    """Lines of the corpus along the two directions in which they differ most. The bluer a line, the
+    nearer it is to yours in all directions. Lesson 22, The shape of the space, explains this."""
     vectors, texts, axes = explored.map
     yours = explored.lines.encoder.encode([sentence])
     places = np.concatenate([vectors, yours]) @ axes.T
@@ -130,14 +130,14 @@ def sentence_map(explored, sentence):
 
 
 def learning(explored):
-    """Loss and P@N, the share of messages whose true reply is among the best N of 100, while the
-    run learned: the figure in its folder. Lesson 18, Train it, explains such curves."""
+    """Loss and P@N during training; P@N is the share of messages with the true reply among the best
+    N of 100. The figure is in the run's folder. Lesson 18, Train it, explains such curves."""
     run = explored.run
     path = run.folder / "curves.png"
     images = [b64encode(path.read_bytes()).decode()] if path.exists() else []
     rows = [[f"{record['step']:,}", *(str(record[name]) for name in MEASURED.values())]
             for record in run.measured]
-    return {"status": f"The weights of step {run.step:,} are used.", "images": images,
+    return {"status": f"The run uses the weights of step {run.step:,}.", "images": images,
             "tables": [("Measured on dev", ["step", *MEASURED], rows)]}
 
 

@@ -2,8 +2,8 @@
 
     python -m convsim_mini.export RUN --out DIR
 
-The folder holds the files of core/ as they are, the weights, settings with the vocabulary, a short
-model.py and a model card. It gives the vectors that `encode` gives, from weights in 16 bits.
+The folder holds unchanged copies of core/'s files, the weights, settings with the vocabulary, a
+short model.py and a model card. Its vectors are those of `encode`, but from weights in 16 bits.
 """
 
 import dataclasses
@@ -56,7 +56,7 @@ def write_model(folder, encoder):
 
 
 def training_data(run):
-    """On which files a Run was trained, and on how many pairs."""
+    """The files that a Run was trained on, and the number of steps and pairs."""
     config = run.config
     pairs = [Path(path).name for path in config.pairs] or ["chitchat-dataset"]
     files = [] if config.task == "nli" else pairs
@@ -68,7 +68,7 @@ def training_data(run):
 
 
 def card(run, encoder, folder, measured):
-    """The model card, README.md of the folder. measured: r by its vectors, with an interval"""
+    """The model card, README.md of the folder. measured: r of its vectors, with an interval"""
     name = folder.resolve().name
     return Path(PACKAGE, "export/card.md").read_text(encoding="utf-8").format(
         title=name, quoted=json.dumps(name, ensure_ascii=False), numbers=encoder.dimension,
@@ -78,11 +78,11 @@ def card(run, encoder, folder, measured):
 
 @errors_in_one_line()
 def main(argv=None):
-    """The command: write the folder, measure it beside the run, describe it in its card."""
+    """The command: write the folder, measure it and the run, describe it in its card."""
     parser = parser_of("export", __doc__)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR",
                         help="the folder to write; it must be new or empty")
-    parser.add_argument("--tuned", action="store_true", help="with the matrix that `tune` learned")
+    parser.add_argument("--tuned", action="store_true", help="use the matrix that `tune` learned")
     options = parser.parse_intermixed_args(argv)
     run, pairs = load_run(options.run), sts.read(sts.OWN)
     encoder = encoder_of(run, options.tuned)
@@ -97,7 +97,7 @@ def main(argv=None):
     print(f"{options.out}/README.md says how to use the folder of {megabytes:,.0f} MB. It names no "
           "license yet: choose one before you publish it.")
     if megabytes > MOST:
-        print(f"For a smaller folder train with {SMALLER}.")
+        print(f"For a smaller folder, train with {SMALLER}.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What sentence_transformers opens this folder with (see modules.json); NumPy does the work."""
+"""How sentence_transformers opens this folder (see modules.json); NumPy does the work."""
 
 import shutil
 
@@ -33,10 +33,10 @@ class TorchModule(torch.nn.Module):
         return {**features, "sentence_embedding": vectors}
 
     def get_sentence_embedding_dimension(self):
-        """Numbers in a vector."""
+        """The dimension of a vector."""
         return self.encoder.dimension
 
     def save(self, folder, **_):
-        """Copy this folder, but for what sentence_transformers itself has written."""
+        """Copy this folder, except what sentence_transformers itself has written."""
         shutil.copytree(self.folder, folder, dirs_exist_ok=True,
                         ignore=shutil.ignore_patterns("__pycache__", "config_*"))

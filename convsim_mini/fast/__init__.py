@@ -4,16 +4,16 @@ core/ holds the definitions. A twin has the name of its function. The one in hos
 arrays, the one in kernels.py on CuPy's; a test compares each with its definition.
 
     twins.py          the table of functions and twins
-    fingerprints.py   which functions of core are still as their twins were tested against
+    fingerprints.py   which functions of core are unchanged since their twins were tested
     host.py           NumPy on all cores
     threads.py        how work is shared out among the cores, and how freed memory is kept
-    loops.py          two loops that numba compiles where it is installed
-    kernels.py        a GPU's kernels, called; their code is in the .cu files
+    loops.py          two loops that numba compiles if it is installed
+    kernels.py        calls of a GPU's kernels; their code is in the .cu files
     cuda.py           how a kernel is compiled and started
     devices.py        the choice of host or GPU
 
-If you change a function of core, yours runs: its twin stays out. CONVSIM_PLAIN=1 in the
-environment, or `train --plain`, keeps all twins out, which is what you want in a debugger.
+If you change a function of core, your version runs instead of its twin. CONVSIM_PLAIN=1 in the
+environment, or `train --plain`, switches all twins off, which is what you want in a debugger.
 """
 
 import os
@@ -22,14 +22,14 @@ import sys
 import numpy as np
 
 PLAIN = "CONVSIM_PLAIN"
-INSTALLED = set()    # numpy, cupy or both: the modules whose arrays have their twins in place
+INSTALLED = set()    # numpy, cupy or both: for their arrays, the twins are installed
 
 
 def install(xp=np):
     """Register the twins for arrays of module xp, numpy or cupy, for the rest of the process.
 
-    A function of core that was changed gets none and is named on stderr. Neither does its backward,
-    or its forward, because the two share a cache.
+    A function of core that was changed gets none and is named on stderr. Nor does its backward, or
+    its forward, because the two share a cache.
     """
     from .fingerprints import changed, layer_of, place_of
     from .twins import TWINS
@@ -39,8 +39,8 @@ def install(xp=np):
     twins = {plain: of_host if xp is np else of_gpu for plain, (of_host, of_gpu) in TWINS.items()}
     edited = [plain for plain in changed(TWINS) if twins[plain]]
     for plain in edited:
-        print(f"{place_of(plain)}: {plain.__name__} was changed, or what it uses; it runs as it "
-              "stands there, not its faster twin", file=sys.stderr)
+        print(f"{place_of(plain)}: {plain.__name__} was changed, or what it uses; your version "
+              "runs instead of its faster twin", file=sys.stderr)
     layers = set(map(layer_of, edited))
     for plain, twin in twins.items():
         if twin and layer_of(plain) not in layers:

@@ -1,10 +1,10 @@
 // The kernels of attention.py. A block has one head of one sentence: n words, WIDTH = d/h numbers
-// each, which is compiled in: up to 420 on an A100. Keys and values come in tiles of 32 words into
-// shared memory: each of a warp's 32 lanes has one word of a tile. So any length fits, and no n × n
-// array is ever written. Shared memory is the bottleneck: it delivers a warp's 32 numbers in the
-// time of four multiplications. So a warp has four words of the sentence at once: a number of a
-// tile, once read, serves all four, whose own lie side by side and are read together. That is 2
-// reads for 4 multiplications; word by word it would be 8.
+// each, which is compiled in: up to 420 on an A100. Keys and values are loaded into shared memory
+// in tiles of 32 words: each of a warp's 32 lanes has one word of a tile. So any length fits, and
+// no n × n array is ever written. Shared memory is the bottleneck: it delivers a warp's 32 numbers
+// in the time of four multiplications. So a warp has four words of the sentence at once: a number
+// of a tile, once read, serves all four, and the four words' own numbers lie side by side and are
+// read together. That is 2 reads for 4 multiplications; word by word it would be 8.
 #define TILE 32
 #define WARPS 4
 #define WORDS 4
@@ -14,16 +14,16 @@
 // A number for each of a warp's words; all are read at once.
 struct __align__(16) PerWord { real of[WORDS]; };
 
-// Lane 0's answer for all, or the compiler would not know that the lanes of a warp go the same way.
+// Lane 0's answer for all: otherwise the compiler would not know that a warp's lanes stay together.
 __device__ int warp_number() { return __shfl_sync(0xffffffffu, threadIdx.x / 32, 0); }
 
 // Copies 32 words, or those there are from `first` on, of two arrays into shared memory. Each lane
-// will read a row of its own. Rows begin ROW numbers apart: as that is odd, the lanes read from 32
-// different memory banks at once.
+// will read a row of its own. Rows begin ROW numbers apart; because ROW is odd, the lanes read from
+// 32 different memory banks at once.
 __device__ void load_tile(const real* a, int a_stride, const real* b, int b_stride, int first,
                           int n, real* tile_a, real* tile_b) {
     int count = min(TILE, n - first) * WIDTH;
-    __syncthreads();                                          // all have read the tile before
+    __syncthreads();                                          // all have read the previous tile
     #pragma unroll 2
     for (int t = threadIdx.x; t < count; t += WARPS * 32) {
         int j = t / WIDTH, c = t % WIDTH;
@@ -70,7 +70,7 @@ __device__ u64 score_counter(i64 begin, int head, int n, int i, int j) {
     return ((u64)begin << 27) + ((u64)head * n + i) * n + j;
 }
 
-// y_i = Σ_j p_ij v_j. A softmax over tiles: what was summed under a lower maximum is scaled down
+// y_i = Σ_j p_ij v_j. The softmax runs over tiles: sums under a lower maximum are scaled down
 // when a higher one is found (Milakov, Gimelshein 2018). log Σ_j e^s_ij is kept for the backward.
 extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets, real* y,
                                              real* log_sums, int heads, u64 key, int threshold) {
@@ -119,7 +119,7 @@ extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets
 
 // Two sweeps. A warp has four words a and goes through all words b, a tile at a time. By queries: a
 // are queries, b keys: dq_a = Σ_b ds_ab k_b/√m. By keys: a are keys, b queries: dk_a = Σ_b ds_ba
-// q_b/√m and dv_a = Σ_b p_ba dy_b. The formulas stand in attention_backward; m is WIDTH. A score is
+// q_b/√m and dv_a = Σ_b p_ba dy_b. The formulas are in attention_backward; m is WIDTH. A score is
 // a query times a key, dp is dy times a value: _qk is a query or a key, _dv is dy or a value.
 extern "C" __global__ void attention_backward(const real* dy, const real* y, const real* qkv,
                                               const i64* offsets, const real* log_sums, real* dots,

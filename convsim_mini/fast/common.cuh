@@ -1,4 +1,4 @@
-// This text stands before every .cu file. `real` is float or double: the type of the arrays.
+// This text is put before every .cu file. `real` is float or double: the type of the arrays.
 typedef long long i64;
 typedef unsigned long long u64;
 
@@ -17,7 +17,7 @@ template <bool largest> __device__ real over_block(real x) {
     __shared__ real parts[32];
     int t = threadIdx.y * blockDim.x + threadIdx.x, warps = blockDim.x * blockDim.y / 32;
     x = largest ? warp_max(x) : warp_sum(x);
-    __syncthreads();                                          // of a call before: all have read
+    __syncthreads();                                          // all have read the last call's
     if (t % 32 == 0) parts[t / 32] = x;
     __syncthreads();
     x = parts[t % 32 < warps ? t % 32 : 0];
@@ -26,8 +26,8 @@ template <bool largest> __device__ real over_block(real x) {
 
 __device__ real minus_infinity() { return __int_as_float(0xff800000); }
 
-// The dropout factor of the number with this counter: 0 or 1/(1 − rate). Byte counter % 8 of a
-// random word decides.
+// The dropout factor of the value with this counter: 0 or 1/(1 − rate), decided by byte
+// counter % 8 of a random word.
 __device__ real dropout_factor(u64 key, int threshold, u64 counter) {
     if (!threshold) return 1;
     u64 word = key + counter / 8;                             // SplitMix64 finaliser: dropout._mix

@@ -23,7 +23,7 @@ def source(file, dtype, width=64):
 
 @cache
 def _kernel(kernel, dtype, width):
-    """The kernel "file.name", compiled, and for each of its parameters what makes an argument."""
+    """The kernel "file.name", compiled, and for each parameter what converts an argument to it."""
     import cupy
     file, name = kernel.split(".")
     code = source(f"{file}.cu", dtype, width)
@@ -40,12 +40,12 @@ def _pointer(x):
     if x is None:
         return np.uint64(0)
     if not x._c_contiguous:                                   # CuPy's; x.flags costs ten times more
-        raise ValueError(f"a kernel needs a C-contiguous array, not one of strides {x.strides}")
+        raise ValueError(f"a kernel needs a C-contiguous array, not one with strides {x.strides}")
     return x
 
 
 def like(x, *shape, dtype=None):
-    """A new array like x, perhaps of another shape or dtype; its numbers are not set."""
+    """A new, uninitialised array like x, perhaps of another shape or dtype."""
     import cupy
     return cupy.empty(shape or x.shape, dtype or x.dtype)
 
@@ -56,7 +56,7 @@ def launch(kernel, blocks, threads, *arguments, dtype=None, shared=0, width=64):
     blocks, threads: tuples; dtype: of `real`, by default that of the first array; shared: how many
     `real` numbers each block has in shared memory; width: see `source`. Arguments are numbers,
     C-contiguous arrays or None (a null pointer). Raises ValueError for a wrong number of them and
-    for an array that is not C-contiguous, UserError where the device has too little shared memory.
+    for an array that is not C-contiguous, UserError if the device has too little shared memory.
     """
     if 0 in blocks:                                           # CuPy would start one
         return

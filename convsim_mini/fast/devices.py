@@ -1,4 +1,4 @@
-"""Where to compute, on the host or on a GPU, and the name of what computes."""
+"""Where to compute, on the host or on a GPU, and the name of that hardware."""
 
 import platform
 import re
@@ -19,7 +19,7 @@ def device_module(device, precision="tf32", number=0):
     """numpy for "cpu", cupy for "gpu", with their twins installed.
 
     precision: of a GPU's products, "tf32" or "fp32"; number: of the GPU on this host. Raises
-    UserError where it cannot be used or a first small product fails, for which cuBLAS is loaded.
+    UserError if it cannot be used, or if a first small product, which loads cuBLAS, fails.
     """
     if device not in ("cpu", "gpu"):
         raise UserError(f'device {device!r}: expected "cpu" or "gpu"')
@@ -42,7 +42,7 @@ def device_module(device, precision="tf32", number=0):
         # CuPy's own ImportError begins with a line of "="; its cause names what is missing
         reason = (str(error.__cause__ or error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(f"--device gpu: CuPy cannot compute ({reason}); nvidia-smi must list a GPU "
-                        "with free memory, and CuPy fit its CUDA version: "
+                        "with free memory, and CuPy must match its CUDA version: "
                         f"{python_m(INSTALL_CUPY)}") from None
     if number >= found:
         raise UserError(f"--device gpu: {number + 1} or more workers on a host with {found} GPUs; "
@@ -52,7 +52,7 @@ def device_module(device, precision="tf32", number=0):
 
 
 def machine(xp):
-    """The name of what computes: the processor, its cores in use and perhaps numba; or the GPU."""
+    """The name of the hardware: the processor with its cores in use, and numba; or the GPU."""
     if xp is not np:
         return xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)["name"].decode()
     info = Path("/proc/cpuinfo")                              # Linux

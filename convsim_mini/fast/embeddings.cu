@@ -1,5 +1,5 @@
 // Kernels of embeddings.py, of `update_rows` (optim.py), and of the placed embedding and the mean
-// (transformer_layers.py). In all but update_rows a block has a sentence, a thread some columns.
+// (transformer_layers.py). In all but update_rows a block has one sentence, a thread some columns.
 
 // packed.bigram_buckets, of one pair of words
 __device__ int bigram_bucket(int left, int right, u64 buckets) {
@@ -11,7 +11,7 @@ __device__ int bigram_bucket(int left, int right, u64 buckets) {
     return (key >> 32) * buckets >> 32;
 }
 
-// word_bag_forward: y_b = (1/√n) Σ E_r over the 2n − 1 rows of sentence b. It also writes down each
+// word_bag_forward: y_b = (1/√n) Σ E_r over the 2n − 1 rows of sentence b. It also records each
 // of these rows and its sentence, for the backward.
 extern "C" __global__ void word_bag_forward(const real* table, const int* ids, const i64* offsets,
                                             real* y, real* scale, int* rows, int* sources,
@@ -74,7 +74,7 @@ extern "C" __global__ void mean_pool_backward(const real* dy, const i64* offsets
 
 // A step of SGD, or of row-wise Adagrad if `squares` is given. `order` brings equal rows together;
 // the block of the first sums them and updates the row, the others do nothing. Its 8 warps take
-// turns at 32 places, of which each lane looks up one. A warp adds one place's vector after the
+// turns at 32 places, one looked up by each lane. A warp adds the places' vectors one after the
 // other, up to eight of a lane's numbers at once. The order of all sums is fixed.
 extern "C" __global__ void update_rows(
         real* table, real* squares, const int* rows, const int* sources, const i64* order,

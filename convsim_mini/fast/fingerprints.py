@@ -1,4 +1,4 @@
-"""Which functions of core are still as their faster twins were tested against.
+"""Which functions of core are unchanged since their faster twins were tested against them.
 
 A fingerprint is a checksum of a function's code, without comments and docstrings, and of everything
 in core that it uses. tests/fast/write_fingerprints.py writes fingerprints.json once tests pass.
@@ -17,28 +17,28 @@ CORE = __package__.replace("fast", "core")
 
 
 def changed(functions):
-    """The functions, among these of core, whose fingerprints differ from those in FILE."""
+    """Those of these functions of core with a fingerprint that differs from FILE's."""
     tested = json.loads(FILE.read_text(encoding="utf-8"))
     return [one for one in functions if fingerprint(one) != tested.get(name_of(one))]
 
 
 def name_of(function):
-    """Its file and name, as core/losses.py: batch_softmax_forward."""
+    """A function's file and name, such as core/losses.py: batch_softmax_forward."""
     return f"{place_of(function)}: {function.__name__}"
 
 
 def place_of(function):
-    """Its file, as core/losses.py."""
+    """A function's file, such as core/losses.py."""
     return f"core/{function.__module__.rpartition('.')[2]}.py"
 
 
 def layer_of(function):
-    """Its name without _forward or _backward."""
+    """A function's file and name, without _forward or _backward."""
     return name_of(function).removesuffix("_forward").removesuffix("_backward")
 
 
 def fingerprint(function):
-    """CRC-32 of the code of a function and of all that it uses of core, in hexadecimal digits."""
+    """CRC-32, in hexadecimal, of a function's code and of everything in core that it uses."""
     code, todo = {}, [function]
     while todo:
         part = inspect.unwrap(todo.pop())                     # the function below a decorator

@@ -1,8 +1,8 @@
-"""Twins for NumPy's arrays, in core's order. The docstring of core's function holds for each.
+"""Twins for NumPy's arrays, in core's order. The docstring of core's function applies to each.
 
 Three things make them faster. The work is shared out among all cores. Large arrays are overwritten
-instead of made anew, or worked through in pieces that a core's cache holds. And where numba is
-installed, the two loops of loops.py replace several passes of NumPy and SciPy.
+instead of newly made, or processed in pieces that fit a core's cache. And if numba is installed,
+the two loops of loops.py replace several passes of NumPy and SciPy.
 """
 
 import numpy as np
@@ -13,8 +13,8 @@ from ..core.embeddings import joined
 from . import loops
 from .threads import fair_shares, for_rows, on_all_cores, products
 
-MANY = 4_096    # ids from which on the import of numba pays
-AT_ONCE = 512   # rows of a table that a core's cache holds: 0.6 MB of the paper's
+MANY = 4_096    # ids; with fewer, importing numba does not pay off
+AT_ONCE = 512   # rows of a table that fit a core's cache: 0.6 MB of the paper's
 
 
 # ---------------------------------------------------------------- layers.py
@@ -35,7 +35,7 @@ def linear_backward(dy, cache):
 
 
 def l2_normalize_forward(x):
-    """The squares are summed without an array of them."""
+    """The squares are summed without storing them."""
     norm = np.sqrt(np.vecdot(x, x))[:, None]
     norm = np.where(norm > 0, norm, 1)
     y = x / norm
@@ -43,7 +43,7 @@ def l2_normalize_forward(x):
 
 
 def l2_normalize_backward(dy, cache):
-    """The products are summed without an array of them; one new array instead of three."""
+    """The products are summed without storing them; one new array instead of three."""
     y, norm = cache
     dx = y * np.vecdot(dy, y)[:, None]
     np.subtract(dy, dx, out=dx)
@@ -67,8 +67,8 @@ def sum_into(y, table, ids, offsets):
     """y_b = the sum of the rows ids[offsets[b]:offsets[b + 1]] of the table; y is overwritten.
 
     As matrices, y = S E: E is the table, (R, d); S (B, R) counts how often each row is in each sum.
-    S is sparse, and SciPy adds the rows where they are, without copies. Of many rows numba's loop
-    is faster. ids: (M,), of which offsets, (B + 1,), may name a part; y: (B, d)
+    S is sparse, and SciPy adds the rows where they are, without copies. For many rows numba's loop
+    is faster. ids: (M,); offsets: (B + 1,), which may cover only part of the ids; y: (B, d)
     """
     if len(ids) >= MANY and (loop := loops.compiled(loops.sum_rows)):
         return loop(y, table, ids, offsets)
@@ -81,7 +81,7 @@ def sum_into(y, table, ids, offsets):
 # ---------------------------------------------------------------- optim.py
 
 def update_rows(table, parts, rate, squares=None):
-    """A faster sort; then rows on all cores, as many at a time as a cache holds."""
+    """A faster sort; then rows on all cores, as many at a time as fit a cache."""
     grad = joined(parts)
     rows, begins, sources = by_row(grad)
     rate = table.dtype.type(rate)
@@ -156,7 +156,7 @@ def attention_backward(dy, cache):
 
 
 def each_group(function, sentences, *others):
-    """[function(group, …)] for each Group and its items of `others`, as many scores on each core.
+    """[function(group, …)] for each Group and its items of `others`, scores shared out evenly.
     """
     items = list(zip(sentences, *others))
     scores = [group.length * (group.last - group.first) for group in sentences]
@@ -179,7 +179,7 @@ def layer_norm_forward(x, weight, bias):
 
 
 def layer_norm_backward(dy, cache):
-    """A megabyte of rows at a time, on all cores; dweight without an array of dy x̂."""
+    """A megabyte of rows at a time, on all cores; dweight without storing dy x̂."""
     normal, scale, weight = cache
     dx = np.empty_like(dy)
 

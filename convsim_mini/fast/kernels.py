@@ -1,7 +1,7 @@
-"""Twins for CuPy's arrays. The docstring of core's function of the same name holds for each.
+"""Twins for CuPy's arrays. The docstring of core's function of the same name applies to each.
 
-What takes core several passes over memory, each a launch, is one kernel here. The kernels are CUDA
-C, in the .cu files; the comment above each says which of the loops a block, a warp and a thread do.
+Where core makes several passes over memory, each a launch, one kernel does it here. The kernels are
+CUDA C, in the .cu files; the comment above each says what a block, a warp and a thread do.
 Results are the same up to rounding; dropout draws the same bits. No function waits for the device.
 """
 
@@ -16,15 +16,15 @@ PARAMETERS = np.dtype([(name, np.uint64, 96)                  # struct Parameter
 
 
 def _bits(dropout):
-    """A Dropout as the kernels take it: its key, its rate in 256ths."""
+    """A Dropout as the kernels take it: its key, and its rate in 256ths."""
     return dropout.key, round(256 * dropout.rate)
 
 
 def _column_sums(kernel, columns, dy, *arguments):
     """A kernel's sums over the rows of dy: (N, d) → (columns,).
 
-    A block has 8 columns, so 512 columns leave half of a large GPU idle. Of 16,384 rows and more
-    blocks sum shares, which a second launch adds in order. Of fewer, a launch costs more than that.
+    A block has 8 columns, so 512 columns leave half of a large GPU idle. From 16,384 rows on,
+    blocks sum shares, which a second launch adds in order. With fewer, that launch costs more.
     """
     shares = max(1, min(64, len(dy) // 8192))
     sums = like(dy, shares, columns)
@@ -37,17 +37,17 @@ def _bias_gradient(dy, y=None, dx=None, threshold=0):
 
 
 def _warps(rows):
-    """Blocks and threads of a kernel in which each warp has a row."""
+    """Blocks and threads of a kernel in which each warp has one row."""
     return (-(-rows // 4),), (128,)
 
 
 def _threads(columns):
-    """As many threads, in whole warps, as a row of `columns` numbers can use."""
+    """As many threads, in whole warps, as a row of `columns` values can use."""
     return (min(256, -(-columns // 32) * 32),)
 
 
 def _elements(x):
-    """Blocks and threads of a kernel in which each thread has a number of x."""
+    """Blocks and threads of a kernel in which each thread has one value of x."""
     return (-(-x.size // 256),), (256,)
 
 
@@ -172,7 +172,7 @@ def mean_pool_forward(x, packed):
 
 
 def _sum_rows(table, ids, offsets, mean):
-    """The sum or the mean of each sentence's rows; ids: None for all rows, as they stand."""
+    """The sum or the mean of each sentence's rows; ids: None for all rows in order."""
     y = like(table, len(offsets) - 1, table.shape[1])
     launch("embeddings.sum_rows", (len(y),), _threads(y.shape[1]), table, ids, offsets, y,
            y.shape[1], mean)
@@ -241,7 +241,7 @@ def adam(params, grads, means, squares, t, rate, beta1, beta2, epsilon):
 
 
 def _update(kernel, arrays, *numbers):
-    """Update all dense parameters, 96 in each launch. arrays: lists, the parameters first."""
+    """Update all dense parameters, 96 per launch. arrays: lists, the parameters first."""
     params = arrays[0]
     for p, *others in zip(*arrays):                           # only pointers reach the kernel
         if not all(x._c_contiguous and x.dtype == p.dtype == params[0].dtype for x in (p, *others)):

@@ -2,7 +2,7 @@
 // hardware schedules together.
 
 // linear_forward after the product, y + b; half of position_wise_forward: dropout(relu(y + b)).
-// A block has a row, a thread some columns.
+// A block has one row, a thread some columns.
 extern "C" __global__ void bias_activation(real* y, const real* bias, int e, int relu, u64 key,
                                            int threshold) {
     u64 row = (u64)blockIdx.x * e;
@@ -17,7 +17,7 @@ extern "C" __global__ void bias_activation(real* y, const real* bias, int e, int
 __device__ real column_sum(real x) {
     __shared__ real sums[512];
     int t = threadIdx.y * blockDim.x + threadIdx.x;
-    __syncthreads();                                          // of a call before: all have read
+    __syncthreads();                                          // all have read the last call's
     sums[t] = x;
     for (int half = blockDim.y / 2; half; half /= 2) {
         __syncthreads();
@@ -26,11 +26,11 @@ __device__ real column_sum(real x) {
     return sums[t];
 }
 
-// The same backward, before the products: db = Σ dx; with y, what relu and dropout gave, also dx:
-// where one of them took a number y is 0. A block has 8 columns (8 floats are 32 bytes, the least
-// that memory delivers) and 64 threads for the rows of each. Blocks with other blockIdx.y share the
-// rows out; each gives a row of `sums`. A load takes hundreds of cycles: unrolled, with arrays that
-// no other overlaps (__restrict__), a thread has the loads of four rows under way at once.
+// Its backward, before the products: db = Σ dx; with y, the output of relu and dropout, also dx:
+// where one of them zeroed a value, y is 0. A block has 8 columns (8 floats are 32 bytes, the least
+// that memory delivers) and 64 threads for the rows of each. Blocks with different blockIdx.y
+// divide the rows; each gives a row of `sums`. A load takes hundreds of cycles: unrolled, and with
+// arrays that do not overlap (__restrict__), a thread has the loads of four rows under way at once.
 extern "C" __global__ void bias_activation_backward(
         const real* __restrict__ dy, const real* __restrict__ y, real* __restrict__ dx,
         int threshold, real* sums, int rows, int e) {
@@ -51,7 +51,7 @@ extern "C" __global__ void bias_activation_backward(
     if (threadIdx.y == 0 && c < e) sums[blockIdx.y * e + c] = sum;
 }
 
-// add_norm_forward: s = x + y · factor, in place of y; z = ŝ w + b. A warp has a row. Without x it
+// add_norm_forward: s = x + y · factor overwrites y; z = ŝ w + b. A warp has one row. Without x it
 // is layer_norm_forward of y, which is only read.
 extern "C" __global__ void add_norm_forward(const real* x, real* y, const real* weight,
                                             const real* bias, real* z, real* normal, real* scale,
@@ -77,7 +77,7 @@ extern "C" __global__ void add_norm_forward(const real* x, real* y, const real* 
 }
 
 // add_norm_backward: dx = s (dŝ − mean(dŝ) − ŝ mean(dŝ ŝ)) + ds, dŝ = dz w; dy = dx · factor. A
-// warp has a row. Without dropout dy is dx itself.
+// warp has one row. Without dropout dy is dx itself.
 extern "C" __global__ void add_norm_backward(const real* dz, const real* ds, const real* normal,
                                              const real* scale, const real* weight, real* dx,
                                              real* dy, int rows, int d, u64 key, int threshold) {
@@ -120,7 +120,7 @@ extern "C" __global__ void norm_weights_backward(const real* dz, const real* nor
     sums[blockIdx.y * 2 * d + d + c] = bias;
 }
 
-// l2_normalize_forward: a warp has a row.
+// l2_normalize_forward: a warp has one row.
 extern "C" __global__ void l2_normalize_forward(const real* x, real* y, real* norm, int rows,
                                                 int d) {
     int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -134,7 +134,7 @@ extern "C" __global__ void l2_normalize_forward(const real* x, real* y, real* no
     if (lane == 0) norm[row] = length;
 }
 
-// l2_normalize_backward: a warp has a row.
+// l2_normalize_backward: a warp has one row.
 extern "C" __global__ void l2_normalize_backward(const real* dy, const real* y, const real* norm,
                                                  real* dx, int rows, int d) {
     int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -147,13 +147,13 @@ extern "C" __global__ void l2_normalize_backward(const real* dy, const real* y, 
         dx[begin + c] = (dy[begin + c] - along * y[begin + c]) / norm[row];
 }
 
-// tanh_backward: a thread has a number.
+// tanh_backward: a thread has one value.
 extern "C" __global__ void tanh_backward(const real* dy, const real* y, real* dx, i64 size) {
     i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     if (at < size) dx[at] = dy[at] * (1 - y[at] * y[at]);
 }
 
-// dropout_forward, and backward: a thread has a number.
+// dropout_forward and dropout_backward: a thread has one value.
 extern "C" __global__ void dropout(const real* x, real* y, i64 size, u64 key, int threshold) {
     i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     if (at < size) y[at] = x[at] * dropout_factor(key, threshold, at);

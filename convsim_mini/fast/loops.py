@@ -1,6 +1,6 @@
-"""Two loops over rows of a table, which numba compiles where it is installed.
+"""Two loops over rows of a table, which numba compiles if it is installed.
 
-NumPy and SciPy need several passes over the same numbers; a loop needs one. Tests run these loops
+NumPy and SciPy need several passes over the same values; a loop needs one. Tests run these loops
 compiled and as plain Python, and compare them with the functions that they replace.
 """
 
@@ -12,8 +12,8 @@ import numpy as np
 def sum_rows(y, table, ids, offsets):
     """`host.sum_into`: y_b = Σ_m table[ids_m], m from offsets_b to offsets_{b+1} − 1.
 
-    Rows lie anywhere in a table that no cache holds. So eight are fetched at a time: the processor
-    waits for all of them at once, and y_b is read and written once for eight.
+    Rows are scattered over a table that fits no cache. So eight are fetched at a time: the
+    processor waits for all of them at once, and y_b is read and written once for eight.
     """
     for b in range(len(y)):
         total = y[b]
@@ -49,11 +49,11 @@ def step_rows(table, rows, grads, rate, squares):
 
 @cache
 def compiled(loop):
-    """The loop as numba compiles it, without the GIL, or None where numba is not used."""
+    """The loop compiled by numba, without the GIL, or None if numba is not used."""
     if not (numba := numba_module()):
         return None
     options = {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
-    try:    # nan stays nan; the cache knows a changed loop, but not changed options
+    try:    # nan stays nan; the cache notices a changed loop, not changed options
         return numba.njit(cache=True, **options)(loop)
     except RuntimeError:                                      # no folder for a cache is writable
         return numba.njit(**options)(loop)
@@ -61,7 +61,7 @@ def compiled(loop):
 
 @cache
 def numba_module():
-    """numba where it is installed and fits this Python and this NumPy, else None."""
+    """numba if it is installed and fits this Python and this NumPy, else None."""
     try:
         import numba
     except ImportError:

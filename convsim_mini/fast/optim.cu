@@ -1,4 +1,4 @@
-// The kernels of optim.py: all dense parameters in one launch. Row y of the grid has a parameter.
+// The kernels of optim.py: all dense parameters in one launch. Row y of the grid has one parameter.
 #define MOST 96                                               // arguments may take 4,096 bytes
 
 struct Parameters {

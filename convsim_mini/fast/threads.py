@@ -17,7 +17,7 @@ from ..core.arrays import array_module
 from . import install
 
 _own_threads = False
-LARGE_PRODUCT = 2**23    # multiplications from which on a second thread pays
+LARGE_PRODUCT = 2**23    # multiplications; with fewer, a second thread does not pay off
 
 
 @cache
@@ -30,11 +30,11 @@ def number_of_cores():
 
 @cache
 def _threads():
-    """A pool whose threads have all started, or None where the system refuses to start one."""
+    """A pool with all its threads started, or None if the system refuses to start one."""
     pool, started = ThreadPoolExecutor(number_of_cores() - 1), Event()
     try:
         for _ in range(number_of_cores() - 1):
-            pool.submit(started.wait)                         # a waiting one takes no second task
+            pool.submit(started.wait)                         # one that waits takes no second task
     except RuntimeError:
         pool = None
     started.set()
@@ -46,10 +46,10 @@ if hasattr(os, "register_at_fork"):                           # a fork has the p
 
 
 def on_all_cores(function, parts):
-    """[function(part) for part in parts], each part in a thread of its own where there are threads.
+    """[function(part) for part in parts], each part in a thread of its own if there are threads.
 
-    It pays from 0.1 ms of work on. A part that no thread has begun when the first part is done is
-    computed here: on a busy machine a thread may start late.
+    It pays off from 0.1 ms of work. A part that no thread has begun when the first part is done is
+    computed here, because a thread may start late on a busy machine.
     """
     first, *others = parts
     if not others or not _threads():
@@ -74,7 +74,7 @@ def fair_shares(work):
 def for_rows(function, x):
     """function(slice) on all cores, for slices that together are the rows of x.
 
-    A slice is a megabyte of x, which a core's cache holds.
+    A slice is a megabyte of x, which fits a core's cache.
     """
     at_once = max(1, 2**20 // max(1, x[:1].nbytes))
     slices = [slice(first, first + at_once) for first in range(0, len(x), at_once)]
@@ -107,11 +107,11 @@ def products(*pairs):
 
 
 def claim_process():
-    """Set the whole process up for speed, as a command that computes much does first.
+    """Set up the whole process for speed, as a command that computes a lot does first.
 
     The twins are installed and freed memory is kept. Each BLAS library that threadpoolctl knows
     gets one thread, whatever OPENBLAS_NUM_THREADS says; `products` uses our threads instead.
-    OpenBLAS's wait for each other by spinning, which takes most of a step's time when other
+    OpenBLAS's threads wait for each other by spinning, which takes most of a step's time when other
     processes are busy.
     """
     global _own_threads

@@ -1,4 +1,4 @@
-"""The table: which function of core has which faster twins, the functions of its name here."""
+"""The table of functions of core and their faster twins, which have the same names here."""
 
 from ..core import (
     attention, dropout, embeddings, layers, losses, optim, transformer_layers)

@@ -10,7 +10,7 @@ LESS_MEMORY = "train with --optim.chunk or a lower --optim.batch_size"    # advi
 
 
 def of_batch(config):
-    """`loss_and_gradients`, or with optim.chunk its twin that needs less memory."""
+    """`loss_and_gradients`, or with optim.chunk the version that needs less memory."""
     if config.optim.chunk:
         return partial(loss_and_gradients_in_chunks, chunk=config.optim.chunk)
     return loss_and_gradients
@@ -23,7 +23,7 @@ def loss_and_gradients_in_chunks(model, batch, key=(), weight=1.0, others=None, 
     chunk by chunk and keeps only the vectors; then come the loss and the vectors' gradients; a
     second pass encodes each chunk once more and goes back from there ("Scaling Deep Contrastive
     Learning Batch Size under Memory Limited Setup"). The gradients are the same up to rounding.
-    Dropout draws other bits than for a whole batch, in both passes the same.
+    Dropout draws other bits than for a whole batch, but the same ones in both passes.
     chunk: pairs; → as `loss_and_gradients`
     """
     xp = array_module(model.params[TABLE])

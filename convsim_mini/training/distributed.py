@@ -1,10 +1,10 @@
-"""Several workers on one batch: the only file that knows of MPI (mpi4py).
+"""Several workers on one batch: the only file that knows about MPI (mpi4py).
 
     OMP_NUM_THREADS=1 mpiexec -n 4 python -m convsim_mini.train …
 
-starts four (pip install mpi4py mpich). Several hosts need one file system for the run's folder and
-the cache. Each worker has a share of each batch. The gradient of a sum is the sum of gradients, so
-the workers add theirs up, and all take the same step. The batch softmax is the exception,
+starts four (pip install mpi4py mpich). Several hosts must share a file system for the run's folder
+and the cache. Each worker has a share of each batch. The gradient of a sum is the sum of gradients,
+so the workers add theirs up, and all take the same step. The batch softmax is the exception,
 because its negatives are on other workers: see `gather` and `reduce_scatter`.
 """
 
@@ -36,7 +36,7 @@ def launched():
         return ALONE
     fault = f"mpi4py or MPI is missing: {python_m('pip install mpi4py mpich')}"
     with suppress(ImportError, RuntimeError):                 # RuntimeError: no MPI library
-        # MPI waits here for the other workers: a signal that ended one must end this one, too
+        # MPI waits here for the other workers: a signal that ends one must end this one, too
         with handling(dict.fromkeys(ENDING, signal.SIG_DFL)):
             from mpi4py import MPI
         if MPI.COMM_WORLD.size == int(number):
@@ -50,7 +50,7 @@ def launched():
 class Team:
     """Some of the workers, and what they exchange: MPI between processes, NCCL between GPUs.
 
-    All of them must call its methods in the same order, or they wait for ever.
+    All of them must call its methods in the same order, or they wait forever.
     """
 
     def __init__(self, comm):
@@ -103,18 +103,18 @@ class Workers(Team):
         super().__init__(mpi.COMM_WORLD)
         self.group = self                                     # those with this one's task
         self.gpu = self.comm.Split_type(mpi.COMM_TYPE_SHARED).rank        # its number on its host
-        self.broadcast = self.comm.bcast                      # gives all the first one's value
+        self.broadcast = self.comm.bcast                      # gives all workers the first's value
         self.trains_nli = None
         self.agreed = False
 
     def take_roles(self, nli_share):
-        """Let this share of the workers, the last ones, train NLI. Each task has its group."""
+        """Let the last workers, this share of all, train NLI. Each task gets a group of its own."""
         of_nli = min(self.size - 1, max(1, round(nli_share * self.size)))
         self.trains_nli = self.rank >= self.size - of_nli
         self.group = Team(self.comm.Split(self.trains_nli))
 
     def gradients(self, model, config, batch, step):
-        """As `step_gradients` of core/loop.py, of a Batch that all workers have."""
+        """As `step_gradients` of core/loop.py, for a Batch that all workers have."""
         of_nli, task = config.optim.nli_workers, TASKS[batch.task]
         weight = task.weight_in(config)
         if of_nli:
@@ -122,7 +122,7 @@ class Workers(Team):
         part, share = self.part(batch), 1.0
         if batch.labels is not None:                          # its loss is a mean over the part
             share = len(part.labels) / len(batch.labels)
-        key = config.seed, step * self.size + self.rank       # each Transformer drops other numbers
+        key = config.seed, step * self.size + self.rank       # each worker drops other values
         loss, grads = of_batch(config)(model, part, key, weight * share, self)
         losses = {task.loss: share * loss}
         if of_nli:                                            # the other task's are zero here
@@ -153,25 +153,25 @@ class Workers(Team):
         return Batch(sentences, labels, batch.task)
 
     def gather(self, v):
-        """All responses of this task's workers, v: (b, e) → (B, e), the number of the first own."""
+        """All responses of this task's workers, v: (b, e) → (B, e), and where its own begin."""
         everyone, self.begins = self.group.all_rows(v)
         return everyone, self.begins[self.group.rank]
 
     def reduce_scatter(self, dv):
-        """The sum of the gradients of what was gathered last, cut to the own rows: (B, e) → (b, e).
+        """The sum of the gradients of what was gathered last, own rows only: (B, e) → (b, e).
 
-        Each worker's copy of a response has got a gradient: the backward of a gather is a sum.
+        Each worker's copy of a response has a gradient: the backward of a gather is a sum.
         """
         begin, end = self.begins[self.group.rank:][:2]
         return self.group.sum({"dv": dv})["dv"][begin:end]
 
     def agree(self, stop):
-        """Whether any worker is asked to stop. Then all of them have finished the same step."""
+        """Whether any worker was asked to stop. By then all of them have finished the same step."""
         self.agreed = self.comm.allreduce(stop) > 0
         return self.agreed
 
     def check_nccl(self):
-        """Raise a UserError where CuPy does not find NCCL."""
+        """Raise a UserError if CuPy does not find NCCL."""
         from cupy.cuda import nccl
         if not nccl.available:
             raise UserError("--device gpu: several workers need NCCL: " + python_m(
@@ -195,7 +195,7 @@ class Workers(Team):
 
     @contextmanager
     def job(self):
-        """End all workers where one raises an error, or the others would wait for ever."""
+        """End all workers when one raises an error; the others would wait forever."""
         try:
             with errors_in_one_line(LESS_MEMORY):
                 yield

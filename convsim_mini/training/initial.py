@@ -1,4 +1,4 @@
-"""Every parameter's shape and first value."""
+"""Every parameter's shape and initial value."""
 
 import numpy as np
 
@@ -26,9 +26,9 @@ def initial_parameters(config, table, rng, classifies=False):
     """The parameters before any training: a flat dict of float32 arrays with dotted names.
 
     Matrices are drawn uniformly, with the variance that keeps signal and gradient the same size
-    (Glorot and Bengio 2010); with the start from the corpus square layers are the identity.
+    (Glorot and Bengio 2010); with the start from the corpus, square layers are the identity.
     With residual_response the last layer of the response network starts small. With `bag` the last
-    layer of the encoder starts at zero, so at first the bag alone makes the vector. config:
+    layer of the encoder starts at zero, so at first only the bag makes the vector. config:
     ModelConfig; table: (R, d) initial embeddings; classifies: with NLI's classifier
     """
     params = {}
@@ -74,9 +74,9 @@ def parameter_shapes(config, rows, classifies=False):
 def initial_table(corpus, bigrams, model, rng):
     """Rows of pieces, then of bigrams: float32 (vocabulary size + bigrams, embedding_dim).
 
-    A random row is normal. From the corpus a piece starts as its co-occurrences, times a/(a + p),
-    p being its share of all pieces. So a sum of rows is a weighted bag of words, in which "the"
-    hardly counts (Arora et al. 2017). A bigram starts at zero: random ones would drown the words.
+    A random row is normally distributed. From the corpus, a piece starts as its co-occurrences
+    times a/(a + p); p is its share of all pieces. So a sum of rows is a weighted bag of words, in
+    which "the" hardly counts (Arora et al. 2017). Bigrams start at zero, or they would drown words.
     """
     pieces, dim = corpus.vocabulary.size, model.embedding_dim
     of_pieces = rng.standard_normal((pieces, dim), np.float32)
@@ -86,7 +86,7 @@ def initial_table(corpus, bigrams, model, rng):
         of_pieces[:len(vectors), :vectors.shape[1]][met] = vectors[met]
         weight = A / (A + corpus.vocabulary.probabilities())
         of_pieces *= weight.astype(np.float32)[:, None]
-    table = np.zeros((pieces + bigrams, dim), np.float32)    # not before: the SVD needs much, too
+    table = np.zeros((pieces + bigrams, dim), np.float32)    # only now: the SVD needs memory, too
     table[:pieces] = of_pieces
     if model.start == "random":
         table[pieces:] = rng.standard_normal((bigrams, dim), np.float32)

@@ -1,4 +1,4 @@
-"""A training from one step of a Run to its last: measured, saved, stopped and resumed."""
+"""Training, from a Run's step to its last: measuring, saving, stopping and resuming."""
 
 import threading
 from contextlib import contextmanager, nullcontext
@@ -17,10 +17,10 @@ from .workers import ALONE
 def run_steps(run, tasks, dev, workers=ALONE):
     """Train a Run from its step to the last one; measure and save `evaluations` times.
 
-    Its parameters change in place where they are on the device already. Ctrl-C, SIGTERM and SIGHUP
+    Its parameters change in place if they are on the device already. Ctrl-C, SIGTERM and SIGHUP
     save a checkpoint after the current step and raise KeyboardInterrupt. Raises UserError, and
-    saves no checkpoint, for a loss that is nan or far too large. Of several workers only the first
-    measures, shows and saves. dev: a function, Model → its measures on dev
+    saves no checkpoint, for a loss that is nan or far too large. With several workers only the
+    first measures, shows and saves. dev: a function, Model → its measures on dev
     """
     config, first = run.config, workers.rank == 0
     xp = device_module(config.device, config.precision, workers.gpu)

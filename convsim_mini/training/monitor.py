@@ -19,8 +19,8 @@ EXPLODED = 100    # a run is stopped at 100 times the loss of its own first step
 class Monitor:
     """Shows and records how the training of a Run goes from its step on.
 
-    What the log holds from later steps is removed. dev: Model → its measures; machine: the name of
-    what computes, see fast/devices.py; seconds: of training, without measuring and saving
+    Records of later steps are removed from the log. dev: Model → its measures; machine: the name of
+    the hardware, see fast/devices.py; seconds: of training, without measuring and saving
     """
 
     def __init__(self, run, dev, machine="unknown"):
@@ -28,7 +28,7 @@ class Monitor:
         self.log_every = max(10, self.config.steps // LOGGED)
         self.path = self.folder / LOG
         self.resume = python_m("convsim_mini.train --resume", self.folder)
-        log = read_log(self.path) if run.step else []       # else the run starts anew
+        log = read_log(self.path) if run.step else []       # else the run starts over
         log = [record for record in log if record["step"] <= run.step]
         write_text(self.path, "".join(f"{json.dumps(record)}\n" for record in log))
         self.losses = defaultdict(list)                       # by task, since its last line
@@ -66,8 +66,8 @@ class Monitor:
             most = EXPLODED * max(1, abs(self.first.setdefault(task, mean)))    # it may be 0
             if not mean <= min(most, sys.float_info.max):     # nan is not, nor is infinity
                 raise UserError(f"step {step:,}: the loss is {mean:.4g}, expected at most "
-                                f"{most:.4g}, as it began with {self.first[task]:.4g}; the "
-                                "checkpoints before it are kept; train again with a lower "
+                                f"{most:.4g}, because it began at {self.first[task]:.4g}; the "
+                                "earlier checkpoints are kept; train again with a lower "
                                 "--optim.rate and --optim.table_rate")
         if means:
             self.losses.clear()
@@ -115,15 +115,15 @@ class Monitor:
 
 
 def plot_curves(path, losses, measured, best):
-    """P@N and NLI's accuracy on dev, and losses, against steps; beside random guessing.
+    """Plot P@N and NLI's accuracy on dev, and the losses, against steps.
 
     losses: records of "loss" and "nli_loss" in training; measured: records of measures on dev;
-    best: the step at which weights are kept, or None
+    best: the step of the weights that are kept, or None
     """
     figure, (right, wrong) = new_figure(columns=2)
     for n in N:
         _curve(right, measured, f"dev_p{n}", f"P@{n}  (at random: {n}%)")
-    _curve(right, measured, "nli", "NLI, right of three classes  (at random: 33%)", "s--")
+    _curve(right, measured, "nli", "NLI, accuracy of three classes  (at random: 33%)", "s--")
     right.set_ylim(0)
     right.set(title="True reply among the best N of 100, on dev", ylabel="messages (%)")
     _curve(wrong, losses, "loss", "replies, training", "-")
@@ -139,14 +139,14 @@ def plot_curves(path, losses, measured, best):
 
 
 def _curve(axes, records, key, label, style="o-"):
-    """What those records that have a key say of it, against their steps."""
+    """Draw the values of a key, in those records that have it, against their steps."""
     points = [(record["step"], record[key]) for record in records if key in record]
     if points:
         axes.plot(*zip(*points), style, linewidth=1, label=label)
 
 
 def scores_on_dev(config, measured):
-    """Step → P@1, NLI's accuracy or their sum, by what a Config's tasks teach."""
+    """Step → P@1, NLI's accuracy or their sum, depending on what a Config's tasks teach."""
     named = [name for task, name in (("replies", "dev_p1"), ("classes", "nli"))
              if task in config.taught]
     return {record["step"]: sum(map(record.get, named)) for record in measured}

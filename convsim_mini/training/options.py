@@ -27,7 +27,7 @@ def parse(argv):
     """The options on a command line, not yet checked: name → text or list of texts."""
     given = vars(config_parser("--help-all" in argv).parse_args(argv))
     if given.pop("plain", False):
-        os.environ[PLAIN] = "1"                               # before the twins are put in
+        os.environ[PLAIN] = "1"                               # before twins are installed
     if "resume" in given and not given.keys() <= {"resume", "device"}:
         raise UserError("--resume: expected a run's folder and no other option but --device; to "
                         "train with other settings: --config RUN/config.json")
@@ -97,9 +97,9 @@ def inherited(run, asked):
 def for_other_pairs(run, asked):
     """Settings that suit a run which continues on other pairs; {} for the same pairs and for NLI.
 
-    Eight epochs at a third of the preset's rates, whatever number of runs came before (ours: after
-    627 pairs of chats about given topics P@1 is 23.4, and 22.5 after two epochs at the whole rates;
-    before it was 22.4). run: settings of the run to start from; asked: the user's
+    Eight epochs at a third of the preset's rates, however many runs came before (ours: after 627
+    pairs of chats about given topics P@1 is 23.4, and 22.5 after two epochs at the full rates; it
+    was 22.4 before). run: settings of the run to start from; asked: the user's
     """
     if not run or "nli" in asked or absolute(asked.get("pairs", run["pairs"])) == run["pairs"]:
         return {}
@@ -110,7 +110,7 @@ def for_other_pairs(run, asked):
 
 
 def absolute(place):
-    """The absolute name of a folder, or of each file in a list: a link's suffix tells its kind."""
+    """The absolute name of a folder, or of each file in a list: a link's suffix gives its kind."""
     if isinstance(place, list):
         return [os.path.abspath(path) for path in place]
     if (found := os.path.expanduser(place)).startswith("~"):
@@ -120,7 +120,7 @@ def absolute(place):
 
 
 def check_shapes(config, origin):
-    """Raise a UserError for settings that change a shape of the weights of --init's run, origin."""
+    """Raise a UserError for settings that change the shape of a weight of --init's run, origin."""
     def shapes(**group):
         one = dataclasses.replace(origin, **group)
         return parameter_shapes(one.model, 1 + one.text.pieces + one.bigram_rows)
@@ -130,7 +130,7 @@ def check_shapes(config, origin):
                for name, value in vars(getattr(config, group)).items()
                if shapes(**{group: dataclasses.replace(before, **{name: value})}) != shapes()]
     if changed:
-        raise UserError(f"{', '.join(changed)}; its weights keep their shapes: leave that out")
+        raise UserError(f"{', '.join(changed)}; its weights cannot change shape: leave this out")
 
 
 def config_parser(all_options=False):
@@ -147,9 +147,9 @@ def config_parser(all_options=False):
     parser.add_argument("--encoder", choices=ENCODERS,
                         help="Short for the --preset that learns in minutes with this encoder.")
     parser.add_argument("--resume", metavar="RUN",
-                        help="Continue the stopped run RUN, with its settings but for --device.")
-    parser.add_argument("--plain", action="store_true", help="Run core/ as it stands there, "
-                        "without its faster twins: for a debugger, and slower.")
+                        help="Resume the stopped run RUN; only its --device may be changed.")
+    parser.add_argument("--plain", action="store_true", help="Run core/ exactly as written, "
+                        "without its faster twins: slower, for use with a debugger.")
     docs = _docs()
     for name, default in flat(dataclasses.asdict(Config())).items():
         choices = [kind for kind in get_args(settings()[name].type) if isinstance(kind, str)]

@@ -2,7 +2,7 @@
 
 It holds the weights of the step that is best on dev, and the matrix that `tune` learned. Its
 metadata hold the settings, the vocabulary, the step, what was measured on dev, and one checksum.
-While a run trains, training.safetensors beside it holds the newest weights and the optimiser's
+During training, training.safetensors next to it holds the newest weights and the optimiser's
 state; a finished run has none. config.json is for people and for `--config`, log.jsonl for figures.
 """
 
@@ -31,16 +31,16 @@ from .initial import parameter_shapes
 from .settings import config_from_dict
 
 MODEL, TRAINING, LOG = "model.safetensors", "training.safetensors", "log.jsonl"
-PAIRS = f"{OURS}.pairs.jsonl"    # what `fit` was given, if that was in no file
+PAIRS = f"{OURS}.pairs.jsonl"    # what `fit` was given, if not in a file
 TUNED, STATE = "tuned", "state."    # arrays that are not weights; the second is a prefix
 # Settings that do not tell runs apart: where files are (pairs and NLI data have checksums), and how
-# it is computed.
+# to compute.
 PLACES = {"run", "init", "pairs", "columns", "encoding", "nli", "data", "cache", "device",
           "optim.chunk"}
 
 
 class Run(NamedTuple):
-    """A run as its file holds it."""
+    """A run as stored in its file."""
 
     path: Path
     config: Config
@@ -61,12 +61,12 @@ class Run(NamedTuple):
 
     @property
     def name(self):
-        """What to call it: its folder, or the file where somebody gave that a name."""
+        """What to call it: its folder, or its file if somebody gave that a name."""
         return self.folder.resolve().name if self.path.name == MODEL else self.path.stem
 
 
 def save_run(run):
-    """Write a Run into the file of its path, whole or not at all."""
+    """Write a Run to the file at its path, atomically."""
     params = to_host(run.model.params) if run.model else {}
     words = dataclasses.asdict(run.vocabulary)
     arrays = {**params,
@@ -79,7 +79,7 @@ def save_run(run):
 
 
 def keep_as_model(folder):
-    """Make the newest weights the ones that a run is known by."""
+    """Make the newest weights the run's own."""
     def link(temporary):
         Path(temporary).unlink()
         try:
@@ -93,7 +93,7 @@ def keep_as_model(folder):
 def save_tuned(run, matrix):
     """Add the matrix (e, e) that `tune` learned to a Run's file; → the Run with it.
 
-    Raises UserError where the run still trains.
+    Raises UserError if the run is still training.
     """
     if not finished(run.folder):
         raise UserError(f"{run.folder}: its training is not finished; finish it first: " +
@@ -105,7 +105,7 @@ def save_tuned(run, matrix):
 
 
 def load_run(run, device="cpu"):
-    """Open a run on the host or "gpu": its folder or its file. Raises UserError."""
+    """Open a run, by its folder or its file, on "cpu" or "gpu". Raises UserError."""
     path = file_of(run)
     arrays, about = load_arrays(path)
     run = _run_of(path, about)
@@ -116,8 +116,8 @@ def load_run(run, device="cpu"):
     rows = run.vocabulary.size + run.config.bigram_rows
     shapes = parameter_shapes(run.config.model, rows, run.config.classifies)
     if shapes != {name: p.shape for name, p in params.items()}:
-        raise UserError(f"{path}: is damaged or incomplete (its weights have other shapes than "
-                        f"its settings say); {OLDER}")
+        raise UserError(f"{path}: is damaged or incomplete (the shapes of its weights do not "
+                        f"match its settings); {OLDER}")
     params = to_device(params, device_module(device, run.config.precision))
     model = Model(params, run.config.model, run.vocabulary.size)
     return run._replace(model=model, tuned=tuned, state=state)
@@ -159,13 +159,13 @@ def newest(folder):
 
 
 def finished(folder):
-    """Whether the run in a folder has come to its end."""
+    """Whether the run in a folder is finished."""
     return not Path(folder, TRAINING).exists()
 
 
 @contextmanager
 def new_run_folder(config):
-    """Make a run's folder and hold its lock. Raises UserError where that cannot be.
+    """Make a run's folder and hold its lock. Raises UserError if that fails.
 
     PAIRS may be in it already.
     """
@@ -181,9 +181,9 @@ def new_run_folder(config):
 
 @contextmanager
 def folder_with_pairs(folder, write):
-    """Make a run's folder and let write(path) put its pairs there. An error takes them away again,
+    """Make a run's folder and let write(path) put its pairs there.
 
-    unless the run has begun. Raises UserError where the folder exists.
+    An error removes both, unless the run has begun. Raises UserError if the folder exists.
     """
     with user_errors(f"{folder}: cannot be made", "choose another folder with run="):
         folder.mkdir(parents=True)
@@ -197,15 +197,15 @@ def folder_with_pairs(folder, write):
 
 
 def lock_of(folder):
-    """The lock of the folder of a run that is there. Raises UserError."""
-    newest(folder)                                            # or a mistyped folder would be made
+    """The lock of an existing run's folder. Raises UserError."""
+    newest(folder)                                            # or it would make a mistyped folder
     return _locked(folder)
 
 
 @contextmanager
 def _locked(folder):
-    """Hold a run's lock; of a training that a signal stops say how to resume it."""
-    with locked(folder, f"{folder}: another process trains in it; wait until it ends, or stop it"):
+    """Hold a run's lock; if a signal stops its training, say how to resume it."""
+    with locked(folder, f"{folder}: another process is training in it; wait for it, or stop it"):
         try:
             yield
         except (KeyboardInterrupt, SystemExit):
@@ -218,7 +218,7 @@ def _locked(folder):
 def read_log(path):
     """The records of a log.jsonl; a last line that is half written is left out.
 
-    Raises UserError where it is damaged.
+    Raises UserError if it is damaged.
     """
     with user_errors(f"{path}: is damaged", "move the file away", ValueError):
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
@@ -229,4 +229,4 @@ def check_corpus(run, corpus):
     """Raise a UserError unless the Corpus is the one that a Run was trained on."""
     if corpus.checksum != run.corpus:
         raise UserError(f"{run.folder}: the pair files are not those that this run was trained on, "
-                        "or another version prepared them; put those back or train again")
+                        "or another version prepared them; put the old ones back or train again")

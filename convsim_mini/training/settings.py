@@ -65,7 +65,7 @@ def _explained(message, values):
 
 
 def _fault(config):
-    """What is wrong with a Config where every value is in its range; or None."""
+    """What is wrong with a Config with every value in its range; or None."""
     model, dim = config.model, config.model.embedding_dim
     if model.encoder not in ENCODERS:
         return f"model.encoder {model.encoder}: expected {', '.join(ENCODERS)}"

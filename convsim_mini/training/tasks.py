@@ -23,7 +23,7 @@ class Tasks(NamedTuple):
 
     @property
     def nli_checksum(self):
-        """The CRC-32 of all numbers of the NLI splits, or None without any."""
+        """The CRC-32 of all arrays of the NLI splits, or None without any."""
         crc = 0
         for split in filter(None, (self.nli, self.nli_dev)):
             for array in split[:4]:
@@ -49,7 +49,7 @@ def open_tasks(config, corpus):
 def batches_of_tasks(config, tasks, first_step=0, trains_nli=None):
     """Yield the Batch of each step from `first_step` on, without end; the tasks take turns.
 
-    Those of one task are `batches` of a training on that task only. trains_nli: whether this worker
+    A task's batches are those of a training on that task only. trains_nli: whether this worker
     trains NLI in every step; None: the tasks take turns
     """
     # a run that starts from another with --init sees other batches than that one
@@ -81,7 +81,7 @@ def steps_of_tasks(config, steps):
 
 
 def fitting_batches(config, tasks, workers):
-    """A Config whose batches are no larger than what there is to train on. Raises UserError."""
+    """A Config with batches no larger than what there is to train on. Raises UserError."""
     grown = schedule.GROWN if config.optim.drop_at < 1 else 1
     sizes = {}
     for name, split in (("batch_size", tasks.conversation), ("nli_batch_size", tasks.nli)):

@@ -19,8 +19,8 @@ def ppmi_svd(split, words, dim, rng):
     30,000 most frequent words; U of its SVD, rows scaled to the length that a random row has
     (Levy, Goldberg and Dagan 2015 compare these choices).
     split: Split; words: how many ids are words; dim: number of columns
-    → float32 (min(words, 30,000), dim), with at most words − 1 columns; a word that never stands
-    beside another has a zero row
+    → float32 (min(words, 30,000), dim), with at most words − 1 columns; a word that never
+    occurs next to another has a zero row
     """
     words = min(words, MOST_WORDS)
     counts = cooccurrences(split, words)
@@ -34,13 +34,13 @@ def ppmi_svd(split, words, dim, rng):
     ppmi = ppmi.tocsr()
     ppmi.eliminate_zeros()
     vectors = left_singular_vectors(ppmi, min(dim, words - 1), rng)       # (words, dim)
-    vectors[np.diff(ppmi.indptr) == 0] = 0                    # nothing is known of these
+    vectors[np.diff(ppmi.indptr) == 0] = 0                    # nothing is known about these
     norm = np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors * np.sqrt(vectors.shape[1]) / np.maximum(norm, 1e-6)).astype(np.float32)
 
 
 def left_singular_vectors(matrix, k, rng):
-    """The k left singular vectors of the largest singular values, nearly (Halko et al. 2011).
+    """Approximate left singular vectors, for the k largest singular values (Halko et al. 2011).
 
     Products with the matrix turn random columns towards these vectors, and `orthonormal` keeps
     them apart. matrix: CSR (n, m); rng: numpy Generator → (n, k), best first
@@ -59,8 +59,8 @@ def left_singular_vectors(matrix, k, rng):
 def orthonormal(columns):
     """Orthonormal columns that span what these do: CholeskyQR2 (Yamamoto et al. 2015).
 
-    A = Q Lᵀ with AᵀA = L Lᵀ; the second time takes away the first one's rounding. It takes a third
-    of the time of QR, which is left for columns that depend on each other. (n, k) → (n, k)
+    A = Q Lᵀ with AᵀA = L Lᵀ; the second pass removes the first one's rounding errors. This takes a
+    third of the time of QR, which is the fallback for dependent columns. (n, k) → (n, k)
     """
     basis = columns
     try:
@@ -73,13 +73,13 @@ def orthonormal(columns):
 
 
 def _product(matrix, columns):
-    """CSR matrix @ dense columns. Each core multiplies rows that hold about as many numbers."""
+    """CSR matrix @ dense columns. Each core gets rows with about as many values."""
     return np.concatenate(on_all_cores(lambda rows: matrix[rows] @ columns,
                                        fair_shares(matrix.indptr[:-1])))
 
 
 def cooccurrences(split, words):
-    """How often two of the first `words` ids stand within 5 places in a sentence: symmetric CSR."""
+    """How often two of the first `words` ids are within 5 places in a sentence: symmetric CSR."""
     counts = scipy.sparse.csr_matrix((words, words), dtype=np.float32)
     cuts = np.searchsorted(split.offsets, np.arange(0, len(split.ids), TOKENS_AT_ONCE))
     for first, last in zip(cuts, [*cuts[1:], len(split.offsets) - 1]):

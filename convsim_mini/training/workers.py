@@ -15,7 +15,7 @@ class Alone:
     rank, size, gpu, trains_nli = 0, 1, 0, None
 
     def gradients(self, model, config, batch, step):
-        """`step_gradients`, in chunks where optim.chunk is set."""
+        """`step_gradients`, in chunks if optim.chunk is set."""
         return step_gradients(model, config, batch, step, of_batch(config))
 
     agree = broadcast = staticmethod(lambda value: value)

@@ -361,7 +361,7 @@ def test_what_a_killed_run_left_is_no_obstacle(official, contents, tmp_path):
 
 def test_a_second_download_into_one_folder_is_told(official, tmp_path, capsys):
     (tmp_path / "downloads").mkdir()
-    with locked(tmp_path / "downloads"), pytest.raises(UserError, match="another download is at"):
+    with locked(tmp_path / "downloads"), pytest.raises(UserError, match="another download"):
         run(tmp_path, "snli")
     assert not official.requests
 
@@ -392,7 +392,7 @@ def test_list_tells_what_is_here(official, contents, tmp_path, capsys):
     (["--lost"], "unrecognized arguments: --lost"),
     (["snli", "--from", "empty"],
      "--from empty: holds no file of snli; expected snli_1.0_train.jsonl,"),
-    (["snli", "--from", "text"], "text: is damaged, cut short or no archive"),
+    (["snli", "--from", "text"], "text: is damaged, cut short or not an archive"),
     (["snli", "--from", "empty", "--data", "text"], "snli: ")])
 def test_mistakes_are_one_line(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -437,5 +437,5 @@ def test_whatever_unpacking_raises_is_damage_and_the_next_source_is_asked(
     monkeypatch.setattr(download, "unpack", fails_first)
     run(tmp_path, "stsbenchmark")
     assert [path for path, _ in official.requests] == [WIKI, SBERT]
-    assert "Stsbenchmark.tar.gz: is damaged, cut short or no archive" in capsys.readouterr().err
+    assert "Stsbenchmark.tar.gz: is damaged, cut short or not an archive" in capsys.readouterr().err
     assert folders(tmp_path) == ["stsbenchmark"]

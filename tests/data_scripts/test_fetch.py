@@ -150,7 +150,7 @@ def test_of_a_checksum_known_in_part_the_beginning_counts_and_is_said(server, tm
 def test_drips_and_one_byte_a_connection_end_after_a_stated_time(
         answer, server, tmp_path, monkeypatch):
     monkeypatch.setattr(fetch, "LONGEST", 1)
-    told = "/file: is not here after 1 seconds, the limit; [0-9,]+ bytes are kept: run the command"
+    told = "/file: not complete after 1 seconds, the limit; [0-9,]+ bytes are kept: run the command"
     with pytest.raises(UserError, match=told):
         ask(server, [answer], tmp_path / "file.part")
     assert (tmp_path / "file.part").stat().st_size

@@ -138,7 +138,7 @@ def test_utterances_of_convokit_new_and_old():
 
 
 @pytest.mark.parametrize("text, reason", [
-    (b"{", ""), (b"[1]", "no JSON object"), (b"null", "no JSON object"),
+    (b"{", ""), (b"[1]", "not a JSON object"), (b"null", "not a JSON object"),
     (b"{}", '"body"'), (b'{"id": "c", "body": null}', '"body"'), (b'{"body": "x"}', '"id"'),
     (b'{"id": 7, "body": "x"}', '"id"'), (b'{"id": "", "body": "x"}', '"id"'),
     (b'{"id": "c", "body": "caf\xe9"}', "utf-8"), (b"[" * 100_000, ""),

@@ -131,7 +131,7 @@ def test_two_runs_at_once_do_not_hurt_each_other(dumps, whole, tmp_path):
     ends = [(process.communicate()[1].decode().splitlines()[-1], process.returncode)
             for process in processes]
     assert min(code for _, code in ends) == 0
-    assert all(code == 0 or "another run is at work in this folder" in line for line, code in ends)
+    assert all(code == 0 or "another run is working in this folder" in line for line, code in ends)
     assert contents(tmp_path / "out") == whole[1]
 
 
@@ -203,7 +203,7 @@ def test_the_report_accounts_for_every_line_and_every_comment(dumps, tmp_path, c
         "input: not alphabetic", "response: not alphabetic"}
     printed = capsys.readouterr().out
     [lines] = [dump["lines"] for dump in report["dumps"] if dump["cut"]]
-    assert re.search(f"{cut}: ends before its time: .* after line {lines}; what came", printed)
+    assert re.search(f"{cut}: ends too early: .* after line {lines}; what came", printed)
     for number in (report["lines"], report["pairs"], report["removed"]["long"]):
         assert f"{number:,}" in printed
 
@@ -261,7 +261,7 @@ def test_other_inputs_do_not_mix_with_what_is_there(tmp_path):
     ("RC", [GOOD], ["--workers", "0"], "argument --workers: invalid positive_int value: '0'"),
     ("RC", [GOOD], ["--scheduler", "tcp://127.0.0.1:9"], "no scheduler answers there"),
     ("RC", [GOOD], ["--out", "RC"], "RC/report.json: cannot be read"),
-    ("RC", [GOOD], ["--out", "theirs"], "pairs: is there already")])
+    ("RC", [GOOD], ["--out", "theirs"], "pairs: already exists")])
 def test_a_mistake_is_one_line_and_leaves_all_as_it_was(
         tmp_path, monkeypatch, capsys, name, lines, arguments, words):
     monkeypatch.chdir(tmp_path)

@@ -117,7 +117,7 @@ def test_archives_that_cannot_be_read(tmp_path):
                  bz2.compress(gzip.decompress(tar))[:-40] + b"?" * 40):
         path = tmp_path / "archive"
         path.write_bytes(data)
-        told = "^[^\n]*archive: is damaged, cut short or no archive [^\n]*$"
+        told = "^[^\n]*archive: is damaged, cut short or not an archive [^\n]*$"
         with pytest.raises(UserError, match=told):
             unpack.unpack(path, ["sts-train.csv"], tmp_path, 1_000_000)
     header = "\t".join(["split", *unpack.OFFICIAL_COLUMNS])

@@ -91,9 +91,9 @@ def test_what_is_printed_and_what_the_card_says(trained, exported):
         one(trained[0]).encode, own)))["r"]) for one in (convsim_mini.load, in_16_bits))
     assert f"100: the run {of_run}, the folder {of_folder}\n" in done.stdout
     assert f"interval: {of_folder}. The own set" in card and export.SMALLER not in done.stdout
-    assert "a vector of 16 numbers." in card
+    assert "a vector of 16 dimensions." in card
     assert f"It was trained on pairs.tsv. Training took {run.step} steps" in card
-    assert "It is a deep averaging network\nthat" in card
+    assert "It is a deep averaging network\ntrained" in card
     assert card.startswith("---\nlibrary_name: sentence-transformers\npipeline_tag: sentence-sim")
     assert "\n# license: none is chosen yet" in card and "{" not in card
     assert str(trained[0]) not in card and "NumPy computes the" in card
@@ -161,7 +161,7 @@ def test_a_transformer_with_numpy_alone_gives_the_vectors_of_the_run(export_of_a
     assert error < 1e-3 and vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, encoder.encode(many), rtol=0, atol=error)
     card = (folder / "README.md").read_text()
-    assert "It is a Transformer\nthat `convsim_mini` trained" in card and "{" not in card
+    assert "It is a Transformer\ntrained by `convsim_mini`" in card and "{" not in card
 
 
 # ---------------------------------------------------------------- in sentence_transformers

@@ -89,8 +89,8 @@ def test_a_changed_function_is_named_and_so_is_none_for_a_comment(tmp_path, argu
     name, edits, _ = CHANGES["temperature"]
     folder = copied(tmp_path / "score", name, edits)
     assert run(folder, "-c", code).stderr == (
-        "core/losses.py: batch_softmax_forward was changed, or what it uses; it runs as it stands "
-        "there, not its faster twin\n")
+        "core/losses.py: batch_softmax_forward was changed, or what it uses; your version runs "
+        "instead of its faster twin\n")
     assert run(folder, "-c", code, CONVSIM_PLAIN="1").stderr == ""
     edits = [("(u @ v.T)                                # (b, B)", "(u @ v.T)   # B scores a row"),
              ("Pick the true response among all responses of the batch", "Pick it")]

@@ -208,7 +208,7 @@ def test_sentences_are_compared_also_those_of_standard_input(encoder, trained, m
 def test_a_single_sentence_shows_its_vector(encoder, trained, capsys):
     encode.main([str(trained[0]), "hello fudazi"])
     begin, shown = capsys.readouterr().out.split("\n")[0].removesuffix(" …").split(": ")
-    assert begin == "16 numbers of unit length"
+    assert begin == "16 dimensions, unit length"
     shown = np.array(shown.split(), float)
     np.testing.assert_allclose(shown, encoder.encode("hello fudazi")[:8], atol=5.1e-4)
 
@@ -227,12 +227,12 @@ def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, cap
     vectors = np.load(out)
     assert vectors.dtype == np.float32 and vectors.flags.c_contiguous
     np.testing.assert_allclose(vectors, encoder.encode(sentences), rtol=0, atol=1e-6)
-    assert "5 vectors of 16 numbers" in capsys.readouterr().out
+    assert "5 vectors of 16 dimensions" in capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.npy"]
 
 
 @pytest.mark.parametrize("options, told", [
-    ("--file lines.txt --out lines.txt", "--out is the file of --file"),
+    ("--file lines.txt --out lines.txt", "--out would overwrite the file of --file"),
     ("--file lines.txt --out no/v.npy", "no/v.npy: cannot be written"),
     ("one --search lines.txt --index i", "--index: not allowed with argument --search"),
     ("", "standard input: is empty")])

@@ -27,7 +27,7 @@ def test_a_signal_stops_a_training_after_the_step_and_it_says_how_to_go_on(
     wait_for(lambda: any("loss" in record for record in read_log(run / "log.jsonl")), process)
     config = parse_config([*map(str, arguments), "--run", str(run)])
     for second in (lambda: train.resume(run), lambda: train.train(config)):
-        with pytest.raises(UserError, match="run: another process trains in it; wait"):
+        with pytest.raises(UserError, match="run: another process is training in it; wait"):
             second()
     process.send_signal(number)
     stderr = ended(process)[1].decode()

@@ -91,9 +91,9 @@ class OptimConfig:
     nli_workers: Annotated[float, Meta(gt=0, lt=1)] | None = None
     """Share of several workers that trains NLI in each step while the others train on conversations
     (paper §3.1: 5%), and weight of its gradients. null: nli_share says how tasks take turns."""
-    rate: PositiveFloat = 3e-4
+    learning_rate: PositiveFloat = 3e-4
     """Learning rate of dense parameters (paper §3.1: 0.01 for SGD; ours: found on dev)."""
-    table_rate: PositiveFloat = 0.2
+    table_learning_rate: PositiveFloat = 0.2
     """Learning rate of the embedding table (paper: the same; ours: found on dev)."""
     loss: Literal["mean", "sum"] = "mean"
     """The batch's "mean" or "sum"; the paper does not say. 4,000 steps of its SGD took P@1 to 5.6
@@ -204,8 +204,8 @@ PAPER = {
     "optim.batch_size": 128,
     "optim.nli_batch_size": 128,
     "optim.nli_weight": 1.0,
-    "optim.rate": 0.01,
-    "optim.table_rate": 0.01,
+    "optim.learning_rate": 0.01,
+    "optim.table_learning_rate": 0.01,
     "optim.loss": "sum",                    # not given; see OptimConfig
     "optim.warmup": 0.0,
     "optim.decay": "none",
@@ -235,9 +235,9 @@ PRESETS = {
         "model.hidden": 500,
         "model.dropout": 0.0,               # a run this short repeats few pairs
         "optim.batch_size": 512,
-        "optim.rate": 1e-3,
-        "optim.table_rate": 0.02,           # rows are 22 times shorter than a DAN's
+        "optim.learning_rate": 1e-3,
+        "optim.table_learning_rate": 0.02,           # rows are 22 times shorter than a DAN's
     },
 }
 GROUPS = {"": Config, "text.": TextConfig, "model.": ModelConfig, "optim.": OptimConfig}
-SYNONYMS = {"lr": "rate", "learning_rate": "rate"}    # what others call a setting → its name here
+SYNONYMS = {"lr": "learning_rate"}    # what others call a setting → its name here

@@ -173,7 +173,7 @@ check(1, climbing_gradients, judge_climbing)
 
 # %%
 moves, optim = adam_moves(rng.standard_normal((20, 20_000))), OptimConfig()   # of 20,000 numbers
-warming = np.array([rates(optim, step, 1000, 1)[0] / optim.rate for step in range(20)])
+warming = np.array([rates(optim, step, 1000, 1)[0] / optim.learning_rate for step in range(20)])
 expect(np.abs(warming - np.arange(1, 21) / 100).max(), 0, 1e-12, "rates less rate · t/100")
 noisy = moves.std(axis=1)
 derived = np.sqrt(0.1 / 1.9 * (1 + 0.9**20) / (1 - 0.9**20))

@@ -96,7 +96,7 @@ model, optimizer = fresh()
 
 # %%
 one_batch = train.batch(rng.choice(train.pairs, 32, replace=False))
-losses = [step_once(model, optimizer, one_batch, optim.rate, optim.table_rate) for _ in range(100)]
+losses = [step_once(model, optimizer, one_batch, optim.learning_rate, optim.table_learning_rate) for _ in range(100)]
 print("loss at steps 1, 2, 5, 100:", *(f"{losses[k - 1]:.4f}" for k in (1, 2, 5, 100)))
 expect(losses[0] - np.log(32), -1, 2, "loss at the start less ln 32")
 expect(losses[-1], 0, 0.05, "one batch, learned by heart")
@@ -132,7 +132,7 @@ def judge_broken_batch(broken_batch, rng):
     assert still <= 3, (
         f"{still} of the 32 inputs still have their own reply: it could learn from them")
     model, optimizer = fresh()
-    losses = [step_once(model, optimizer, broken_batch(train, which), optim.rate, optim.table_rate)
+    losses = [step_once(model, optimizer, broken_batch(train, which), optim.learning_rate, optim.table_learning_rate)
               for _ in range(100)]
     assert losses[-1] < 0.1, (f"the one-batch test notices: its loss is {losses[-1]:.2f} after 100 "
                               "steps; what must be the same in every step for a batch "
@@ -173,14 +173,14 @@ def update_ratio(before, after):
 
 model, optimizer = fresh()
 batch = train.batch(np.arange(256))
-step_once(model, optimizer, batch, optim.rate, optim.table_rate)
+step_once(model, optimizer, batch, optim.learning_rate, optim.table_learning_rate)
 matrix = update_ratio(untrained.params[MATRIX], model.params[MATRIX])
 words = touched_words(batch)
 rows = untrained.params[TABLE][words]
 table = update_ratio(rows, model.params[TABLE][words])
 print(f"matrix {matrix:.4f}, table {table:.4f}")
-expect(matrix / (optim.rate * np.sqrt(300 / 2)), 0.9, 1.04, "matrix / (rate √((d + e)/2))")
-expect(table * np.sqrt(np.mean(rows**2)) / optim.table_rate, 0.9, 1.01, "table · rms / table_rate")
+expect(matrix / (optim.learning_rate * np.sqrt(300 / 2)), 0.9, 1.04, "matrix / (rate √((d + e)/2))")
+expect(table * np.sqrt(np.mean(rows**2)) / optim.table_learning_rate, 0.9, 1.01, "table · rms / table_rate")
 
 # %% [markdown]
 # The matrix moves by one per cent, and the table's rows by 28: ten times and thirty times what we

@@ -46,7 +46,8 @@ def in_16_bits(array):
     """An array as float16. Raises UserError where its numbers are too large for that."""
     if (largest := np.abs(array).max(initial=0)) > (most := np.finfo(np.float16).max):
         raise UserError(f"a weight is {largest:.4g}, expected at most {most:,.0f}, as 16 bits "
-                        "hold it; train with a lower --optim.rate and --optim.table_rate")
+                        "hold it; train with a lower --optim.learning_rate and "
+                        "--optim.table_learning_rate")
     return array.astype(np.float16)
 
 

@@ -20,7 +20,7 @@ def rates(optim, step, steps, pairs):
         factor *= DROPPED
     if optim.loss == "sum" and optim.optimizer == "sgd":
         factor *= pairs
-    return factor * optim.rate, factor * optim.table_rate
+    return factor * optim.learning_rate, factor * optim.table_learning_rate
 
 
 def warm_up(optim, step, steps):

@@ -68,7 +68,7 @@ class Monitor:
                 raise UserError(f"step {step:,}: the loss is {mean:.4g}, expected at most "
                                 f"{most:.4g}, because it began at {self.first[task]:.4g}; the "
                                 "earlier checkpoints are kept; train again with a lower "
-                                "--optim.rate and --optim.table_rate")
+                                "--optim.learning_rate and --optim.table_learning_rate")
         if means:
             self.losses.clear()
             self.bar.set_postfix({task: f"{means[task]:.3f}" for task in means}, refresh=False)

@@ -106,7 +106,8 @@ def for_other_pairs(run, asked):
     defaults = flat(dataclasses.asdict(Config()))
     preset = defaults | PRESETS[run["preset"]]
     return {"task": "conversation", "epochs": 8.0, "evaluations": defaults["evaluations"],
-            **{name: preset[name] / 3 for name in ("optim.rate", "optim.table_rate")}}
+            **{name: preset[name] / 3
+               for name in ("optim.learning_rate", "optim.table_learning_rate")}}
 
 
 def absolute(place):

@@ -74,7 +74,7 @@ def heart(run):
     for _ in range(40):
         loss, grads = loss_and_gradients(model, batch)
         grads.pop(run.parts.frozen, None)
-        optimizer.step(model.params, grads, optim.rate, optim.table_rate)
+        optimizer.step(model.params, grads, optim.learning_rate, optim.table_learning_rate)
         losses.append(float(loss))
     return {"start": losses[0], "after 40 steps": losses[-1]}
 

@@ -25,10 +25,10 @@ from conftest import SMALL, Finished
 NEW = "--cache cache --run new --steps 4 --evaluations 1"    # with SMALL after every "train" below
 CASES = """
 train --stepz 3                             | --stepz 3 --steps
-train --learning-rate 0.01                  | --learning-rate --optim.rate
+train --learning-rate 0.01                  | --learning-rate --optim.learning_rate
 train --preset chatt                        | chatt chat, similarity transformer-small
 train --steps many                          | --steps many int
-train --optim.rate nan                      | --optim.rate nan > 0
+train --optim.learning_rate nan             | --optim.learning_rate nan > 0
 train --steps NINES                         | --steps 99999 out of range
 train --model.layers 8 65537                | --model.layers 65537 <= 65536
 train --resume run --steps 9                | --resume folder no other option but --device

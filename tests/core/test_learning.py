@@ -76,7 +76,7 @@ def test_adaptive_is_adam_and_row_wise_adagrad():
 # ---------------------------------------------------------------- rates and batches
 
 def test_rates_rise_and_fall_by_shares_of_the_steps():
-    optim = OptimConfig(rate=2.0, table_rate=6.0, warmup=0.2)
+    optim = OptimConfig(learning_rate=2.0, table_learning_rate=6.0, warmup=0.2)
     for steps in (10, 100):
         rates = [schedule.rates(optim, step, steps, 128) for step in range(steps)]
         dense = [of_dense for of_dense, _ in rates]
@@ -89,8 +89,8 @@ def test_rates_rise_and_fall_by_shares_of_the_steps():
 
 
 def test_a_rate_is_as_many_times_larger_as_the_papers_sum_has_pairs():
-    paper = OptimConfig(optimizer="sgd", loss="sum", rate=0.01, table_rate=0.01, warmup=0.0,
-                        decay="none", drop_at=0.75)
+    paper = OptimConfig(optimizer="sgd", loss="sum", learning_rate=0.01,
+                        table_learning_rate=0.01, warmup=0.0, decay="none", drop_at=0.75)
     assert schedule.rates(paper, 0, 100, 128)[0] == 1.28
     assert schedule.rates(replace(paper, optimizer="adaptive"), 0, 100, 128)[0] == 0.01
     assert schedule.rates(replace(paper, loss="mean"), 0, 100, 128)[0] == 0.01
@@ -127,7 +127,7 @@ def test_batches_are_a_function_of_seed_and_step():
 
 @pytest.mark.parametrize("optimizer, rate", [("sgd", 0.5), ("adaptive", 0.02)])
 def test_the_loop_lowers_the_loss_and_moves_every_parameter(optimizer, rate):
-    config = small_config(optimizer=optimizer, rate=rate, table_rate=rate)
+    config = small_config(optimizer=optimizer, learning_rate=rate, table_learning_rate=rate)
     model, split = small_model(config.model), small_split()
     before = {name: p.copy() for name, p in model.params.items()}
     seen = [(done, float(losses["loss"])) for done, losses in train_steps(

@@ -94,7 +94,7 @@ def test_each_epoch_shows_all_pairs_of_nli(arguments, nli_folder, corpus):
 def test_a_multitask_run_learns_both(trained, nli_folder, tmp_path):
     options = ["--task", "multitask", "--nli_share", 0.5, "--init", trained[0], "--nli", nli_folder,
                "--steps", 200, "--evaluations", 2, "--optim.nli_batch_size", 60,
-               "--optim.rate", 0.005, "--run", tmp_path / "run"]
+               "--optim.learning_rate", 0.005, "--run", tmp_path / "run"]
     train.train(parse_config([*map(str, options)]))
     log = read_log(tmp_path / "run" / "log.jsonl")
     measured = [record for record in log if "dev_p1" in record]
@@ -116,10 +116,11 @@ def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(
         trained, nli_folder, corpus):
     run = load_run(trained[0])
     settings = parse_config(["--init", str(trained[0]), "--task", "multitask",
-                             "--nli", str(nli_folder), "--optim.rate", "0.7"])
+                             "--nli", str(nli_folder), "--optim.learning_rate", "0.7"])
     assert ((settings.pairs, settings.text, settings.model)
             == (run.config.pairs, run.config.text, run.config.model))
-    assert settings.optim.batch_size == run.config.optim.batch_size and settings.optim.rate == 0.7
+    assert settings.optim.batch_size == run.config.optim.batch_size
+    assert settings.optim.learning_rate == 0.7
     assert settings.steps is None                             # its own, not those of the other
     model = train.starting_model(settings, corpus)
     assert model.params.keys() - run.model.params.keys() == {
@@ -184,7 +185,7 @@ def test_the_papers_second_stage():
     assert ((settings.task, settings.nli_share, settings.steps, settings.model.nli_hidden)
             == ("multitask", 0.05, 30_000_000, 512))
     assert settings.optim.drop_at * settings.steps == 20_000_000    # then as in the first stage
-    assert settings.optim.nli_batch_size == 128 and settings.optim.rate == 0.01
+    assert settings.optim.nli_batch_size == 128 and settings.optim.learning_rate == 0.01
 
 
 # ---------------------------------------------------------------- evaluation

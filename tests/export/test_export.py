@@ -132,7 +132,7 @@ def test_what_exists_is_refused_and_an_empty_folder_is_filled(
 
 # a high rate, for after five steps nothing may be near its first value
 TINY = ("--encoder transformer --model.transformer_layers 2 --model.heads 2 --model.hidden 24 "
-        "--model.max_tokens 8 --optim.rate 0.01 --steps 5 --evaluations 1").split()
+        "--model.max_tokens 8 --optim.learning_rate 0.01 --steps 5 --evaluations 1").split()
 VARIANTS = {"bag": [], "alone": ["--model.bag", "false", "--model.layers", 12, 16,
                                  "--model.encoder_bias", "true"]}
 

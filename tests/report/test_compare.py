@@ -20,7 +20,7 @@ def folders(arguments, write_tsv, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     other = write_tsv(folder / "other.tsv", generate_pairs(4_000, seed=8))
     for name, options in (("one", ["--seed", 1]), ("two", ["--seed", 2]),
-                          ("three", ["--pairs", other, "--optim.rate", 0.002])):
+                          ("three", ["--pairs", other, "--optim.learning_rate", 0.002])):
         train.train(parse_config(list(map(str, [*arguments, "--steps", 6, "--evaluations", 1,
                                                 *options, "--run", folder / name]))))
     return [folder / name for name in ("one", "two", "three")]
@@ -62,7 +62,7 @@ def test_runs_stand_side_by_side(folders, tmp_path, capsys):
                                  ["pairs", *[str(one.config.pairs)] * 2,
                                   str([str(folders[0].parent / "other.tsv")])],
                                  ["seed", "1", "2", "1"],
-                                 ["optim.rate", *[str(one.config.optim.rate)] * 2, "0.002"]]
+                                 ["optim.learning_rate", "0.0003", "0.0003", "0.002"]]
 
 
 def test_what_is_absent_is_told_once(folders, tmp_path, capsys, monkeypatch):

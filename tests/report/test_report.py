@@ -45,7 +45,7 @@ def runs(trained, nli_folder, tmp_path_factory):
         options = ["--task", "multitask", "--init", found[0], "--nli", nli_folder,
                    "--nli_fraction", share, "--steps", 4, "--evaluations", 1,
                    "--optim.nli_batch_size", 60, "--nli_share", 0.5, "--run", found[-1],
-                   "--optim.table_rate", 0.01]                # or no step is better than the first
+                   "--optim.table_learning_rate", 0.01]    # or no step is better than the first
         train.train(parse_config(list(map(str, options))))
     save_tuned(load_run(found[-1]),
                np.eye(16) + 0.1 * np.random.default_rng(0).standard_normal((16, 16)))

@@ -75,14 +75,16 @@ def test_other_pairs_are_learned_in_8_epochs_at_a_third_of_the_presets_rates(
         trained, tuned, pair_file, tmp_path):
     other = ["--pairs", "x.csv"]
     same = parse_config(["--init", str(trained[0]), "--pairs", str(pair_file)])
-    assert (same.steps, same.optim.rate) == (Config().steps, describe(trained[0]).config.optim.rate)
+    before = describe(trained[0]).config.optim.learning_rate
+    assert (same.steps, same.optim.learning_rate) == (Config().steps, before)
     for parent in (trained[0], tuned[0]):                     # however often a run goes on
         after = parse_config(["--init", str(parent), *other])
         assert (after.steps, after.epochs, after.task) == (None, 8, "conversation")
-        for name in ("rate", "table_rate"):
+        for name in ("learning_rate", "table_learning_rate"):
             assert getattr(after.optim, name) == getattr(Config().optim, name) / 3
-    chosen = parse_config(["--init", str(tuned[0]), *other, "--steps", "7", "--optim.rate", "0.5"])
-    assert (chosen.steps, chosen.optim.rate) == (7, 0.5)
+    chosen = parse_config(["--init", str(tuned[0]), *other, "--steps", "7",
+                           "--optim.learning_rate", "0.5"])
+    assert (chosen.steps, chosen.optim.learning_rate) == (7, 0.5)
     (tmp_path / "i.json").write_text(json.dumps({"init": str(tuned[0])}))
     assert parse_config(["--config", str(tmp_path / "i.json"), *other]) == after
     (tmp_path / "c.json").write_text('{"preset": "similarity", "nli": "DIR"}')

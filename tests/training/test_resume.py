@@ -285,7 +285,7 @@ def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(
 @pytest.mark.parametrize("loss, call, kept", [(np.nan, 16, 10), (np.inf, 16, 10), (1e6, 6, 0)])
 def test_a_loss_that_is_not_sound_stops_the_run(config, monkeypatch, tmp_path, loss, call, kept):
     wrap_step(monkeypatch, lambda step: loss if step == call else None)
-    with pytest.raises(UserError, match=f"step {kept + 10}: the loss is .* lower --optim.rate"):
+    with pytest.raises(UserError, match=f"step {kept + 10}: the loss is .* --optim.learning_rate"):
         train.train(config("run"))
     assert describe(newest(tmp_path / "run")).step == kept
     assert not kept or load_run(tmp_path / "run").step == kept    # 0: no checkpoint yet
@@ -301,8 +301,8 @@ def test_a_run_in_chunks_learns_what_a_run_of_whole_batches_does(config, tmp_pat
 
 
 def test_an_update_that_overflows_after_the_last_loss_leaves_no_checkpoint(config, tmp_path):
-    options = ["--optim.optimizer", "sgd", "--optim.rate", "1e38", "--optim.table_rate", "1e38",
-               "--steps", "1", "--model.scale", "1", "--model.unit_response", "false"]
+    options = ["--optim.optimizer", "sgd", "--optim.learning_rate", "1e38",
+               "--optim.table_learning_rate", "1e38", "--steps", "1", "--model.scale", "1", "--model.unit_response", "false"]
     with pytest.raises(FloatingPointError, match="are not finite"), np.errstate(all="ignore"):
         train.train(config("run", options))
     assert not (tmp_path / "run" / MODEL).exists()

@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from textwrap import shorten
 
-from .fast.threads import claim_process
+from .fast.threads import use_all_cores
 from .common.cli import Parser, errors_in_one_line, positive_int
 from .data.layouts import Reading
 from .inference.replies import best_replies, replies_of_file, replies_of_run
-from .inference.sentence_encoder import encoder_of, tell_unknown
+from .inference.sentence_encoder import encoder_of, warn_if_unknown
 from .training.run import load_run
 
 with suppress(ImportError):                                   # Windows has none
@@ -40,7 +40,7 @@ def talk(index, k):
     """Answer each message with its k best replies, until there are no more messages."""
     print(f"{len(index):,} replies. Type a message, or press Ctrl-D to stop.")
     for message in filter(str.strip, messages()):
-        tell_unknown([message], index.encoder.vocabulary)
+        warn_if_unknown([message], index.encoder.vocabulary)
         for reply in best_replies(index, message, k):
             print(f"  {reply.score:.2f}  {' '.join(reply.reply.split())}")
             if reply.message:
@@ -60,7 +60,7 @@ def main(argv=None):
     parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="of --replies")
     parser.add_argument("--k", type=positive_int, default=3, help="replies to each message")
     options = parser.parse_intermixed_args(argv)
-    claim_process()
+    use_all_cores()
     run = load_run(options.run)
     encoder = encoder_of(run)
     if options.replies:

@@ -13,7 +13,7 @@ import json
 from itertools import islice
 from pathlib import Path
 
-from .fast.threads import claim_process
+from .fast.threads import use_all_cores
 from .common.cli import Parser, UserError, errors_in_one_line, positive_int, progress
 from .common.files import write_rows
 from .common.lines import chunked
@@ -21,7 +21,7 @@ from .common.tables import table
 from .data.layouts import Reading
 from .inference.index import add_to_index, build_index, index_of, open_index
 from .inference.rows import LINE, rows_of_file, rows_of_texts
-from .inference.sentence_encoder import load, tell_cut, tell_unknown
+from .inference.sentence_encoder import load, warn_if_cut, warn_if_unknown
 
 CHUNK = 4_096    # sentences whose vectors are in memory at a time
 MOST_COMPARED = 30
@@ -160,7 +160,7 @@ def search(encoder, sentences, options, reading):
 def main(argv=None):
     """The command: write vectors or an index of all rows, search for a few, or compare them."""
     options = parse_options(argv)
-    claim_process()
+    use_all_cores()
     encoder = load(options.run, options.device, options.tuned)
     reading = Reading(options.columns, options.encoding, encoder.columns, options.side)
     rows = given_rows(options, reading)
@@ -178,8 +178,8 @@ def main(argv=None):
         search(encoder, sentences, options, reading)
     else:
         print(comparison(encoder, sentences))
-    tell_cut(encoder.model.config, encoder.vocabulary.encode(sentences).lengths)
-    tell_unknown(sentences, encoder.vocabulary)
+    warn_if_cut(encoder.model.config, encoder.vocabulary.encode(sentences).lengths)
+    warn_if_unknown(sentences, encoder.vocabulary)
 
 
 if __name__ == "__main__":

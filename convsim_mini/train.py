@@ -22,8 +22,8 @@ from .data.snli import find_snli
 from .evaluation.of_training import measured_on, measuring_dev, summary, with_baselines
 from .fast.devices import device_module
 from .fast.loops import numba_module
-from .fast.threads import claim_process
-from .inference.sentence_encoder import tell_cut
+from .fast.threads import use_all_cores
+from .inference.sentence_encoder import warn_if_cut
 from .training.chunks import LESS_MEMORY
 from .training.distributed import launched
 from .training.initial import initial_model
@@ -94,12 +94,12 @@ def prepare(config, vocabulary=None, workers=ALONE):
     device_module(config.device, config.precision, workers.gpu)
     if config.device == "gpu":
         workers.check_nccl()
-    claim_process()
+    use_all_cores()
     if config.second_task:                                    # before the pairs: they take longer
         find_snli(config.nli, ("train", "dev"), all_needed=True)
     corpus = open_corpus(config, vocabulary)
     print(corpus_report(corpus.report))
-    tell_cut(config.model, np.diff(corpus.train.offsets))
+    warn_if_cut(config.model, np.diff(corpus.train.offsets))
     strange = (np.asarray(corpus.train.ids) == UNKNOWN).mean()
     if strange > MANY_STRANGE:
         print(f"{strange:.0%} of the words have letters that the run of --init does not know; "

@@ -82,7 +82,7 @@ def encoder_backward(model, du, cache):
 def embed(model, packed, batch_size=1024):
     """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host.
 
-    Raises FloatingPointError as `finite` does.
+    Raises FloatingPointError as `checked_finite` does.
     """
     parts = [np.empty((0, model.config.layers[-1]), model.params[TABLE].dtype)]
     first, at_once = 0, ENCODERS[model.config.encoder].words_at_once
@@ -93,10 +93,10 @@ def embed(model, packed, batch_size=1024):
         u, _ = encoder_forward(model, packed.part(first, last), key=None)
         parts.append(to_host(u))
         first = last
-    return finite(np.concatenate(parts))
+    return checked_finite(np.concatenate(parts))
 
 
-def finite(vectors):
+def checked_finite(vectors):
     """The same vectors. Raises FloatingPointError for nan or infinity, as from damaged weights."""
     if not np.isfinite(vectors.sum()):
         raise FloatingPointError("the model's vectors are not finite: its weights are damaged; "
@@ -137,9 +137,9 @@ def response_backward(dy, cache):
 
 
 def respond(model, v):
-    """v′ of response embeddings on the host: v: (n, e) → (n, e); see `finite`."""
+    """v′ of response embeddings on the host: v: (n, e) → (n, e); see `checked_finite`."""
     v = array_module(model.params[TABLE]).asarray(v)
-    return finite(to_host(response_forward(model, v)[0]))
+    return checked_finite(to_host(response_forward(model, v)[0]))
 
 
 # ---------------------------------------------------------------- vectors to a loss

@@ -14,7 +14,7 @@ import msgspec
 
 from ..common.cli import UserError
 from ..common.tables import table
-from ..inference.sentence_encoder import encoder_of, tell_cut
+from ..inference.sentence_encoder import encoder_of, warn_if_cut
 from ..training.run import Run
 from . import EVALUATIONS, evaluation_of
 from .baselines import words_of
@@ -110,7 +110,7 @@ def encode_of(run, tuned=False):
 
     def encode(texts):
         packed = encoder.packed(texts)
-        tell_cut(run.config.model, packed.lengths)
+        warn_if_cut(run.config.model, packed.lengths)
         return encoder.embed(packed)
 
     return encode

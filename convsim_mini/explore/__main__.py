@@ -18,7 +18,7 @@ from typing import Annotated
 
 import msgspec
 
-from ..fast.threads import claim_process
+from ..fast.threads import use_all_cores
 from ..common.cli import UserError, errors_in_one_line
 from ..evaluation.command import parser_of
 from ..training.run import load_run
@@ -118,7 +118,7 @@ class Handler(BaseHTTPRequestHandler):
 def main(argv=None):
     """The command: serve the page until Ctrl-C."""
     options = parser_of("explore", __doc__).parse_args(argv)
-    claim_process()
+    use_all_cores()
     with Server(Explored(load_run(options.run))) as server:
         print(f"{server.address}\nPress Ctrl-C to stop.", flush=True)
         if sys.stdout.isatty():

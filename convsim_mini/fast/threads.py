@@ -90,7 +90,7 @@ def product(a, b):
 def products(*pairs):
     """The matrix products [a b] of pairs (a, b), on either device. Factors may be transposed.
 
-    After `claim_process` the rows of each a are shared out among the cores.
+    After `use_all_cores` the rows of each a are shared out among the cores.
     """
     multiplications = sum(a.size * b.shape[1] for a, b in pairs)
     if not _own_threads or multiplications < LARGE_PRODUCT or array_module(pairs[0][0]) is not np:
@@ -106,7 +106,7 @@ def products(*pairs):
     return results
 
 
-def claim_process():
+def use_all_cores():
     """Set up the whole process for speed, as a command that computes a lot does first.
 
     The twins are installed and freed memory is kept. Each BLAS library that threadpoolctl knows

@@ -127,7 +127,7 @@ class SentenceEncoder(BiEncoder):
         return (l2_normalize_forward(u)[0] @ l2_normalize_forward(v)[0].T).astype(np.float32)
 
 
-def tell_cut(config, lengths):
+def warn_if_cut(config, lengths):
     """Print how many sentences of these lengths (n,) a ModelConfig's encoder cuts, if any."""
     longest = ENCODERS[config.encoder].longest(config)
     if longest and (lengths > longest).any():
@@ -135,7 +135,7 @@ def tell_cut(config, lengths):
               f"{longest} pieces of words and are cut there")
 
 
-def tell_unknown(sentences, vocabulary):
+def warn_if_unknown(sentences, vocabulary):
     """Print to standard error which sentences hold no word that the Vocabulary can spell."""
     for sentence in sentences:
         if not (vocabulary.encode([sentence]).ids != UNKNOWN).any():

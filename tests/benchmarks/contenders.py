@@ -336,13 +336,13 @@ def sgemm(device="cpu"):
 
 def settle(name):
     """What a contender does before all else. name: "numba" is ours with it."""
-    from convsim_mini.fast.threads import claim_process, keep_freed_memory
+    from convsim_mini.fast.threads import use_all_cores, keep_freed_memory
 
     if name == "ours":
         sys.modules["numba"] = None                           # as if it were not installed
     if name == "numba":
         import numba  # noqa: F401  (else its row would show SciPy's times)
-    (claim_process if name in ("ours", "numba") else keep_freed_memory)()
+    (use_all_cores if name in ("ours", "numba") else keep_freed_memory)()
 
 
 def peak():

@@ -116,7 +116,7 @@ def test_commands_give_blas_one_thread_and_a_program_keeps_its_own():
                     if pool["user_api"] == "blas"]
         x = numpy.ones((600, 600), numpy.float32)
         print(threads(), own.products((x, x))[0].tobytes() == (x @ x).tobytes())
-        own.claim_process()
+        own.use_all_cores()
         print(threads(), own.products((x, x))[0][0, 0])
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,

@@ -25,7 +25,7 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.export import __main__ as export
 from convsim_mini.inference.index import build_index, open_index
 from convsim_mini.inference.rows import rows_of_texts
-from convsim_mini.inference.sentence_encoder import encoder_of, tell_cut
+from convsim_mini.inference.sentence_encoder import encoder_of, warn_if_cut
 from convsim_mini.core import bi_encoder
 from convsim_mini.core.model import embed, encoder_forward, respond
 from convsim_mini.training.run import load_run
@@ -148,9 +148,9 @@ def test_a_public_object_can_be_copied_forked_and_shared_and_keeps_no_text(guest
 def test_what_a_transformer_cuts_is_counted(encoder, capsys):
     config = replace(encoder.model.config, encoder="transformer", max_tokens=3)
     lengths = np.array([3, 4, 2, 9])
-    tell_cut(config, lengths)
-    tell_cut(config, lengths[:1])
-    tell_cut(encoder.model.config, lengths)
+    warn_if_cut(config, lengths)
+    warn_if_cut(config, lengths[:1])
+    warn_if_cut(encoder.model.config, lengths)
     assert capsys.readouterr().out == (
         "2 of 4 sentences have more than 3 pieces of words and are cut there\n")
 

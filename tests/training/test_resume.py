@@ -302,7 +302,8 @@ def test_a_run_in_chunks_learns_what_a_run_of_whole_batches_does(config, tmp_pat
 
 def test_an_update_that_overflows_after_the_last_loss_leaves_no_checkpoint(config, tmp_path):
     options = ["--optim.optimizer", "sgd", "--optim.learning_rate", "1e38",
-               "--optim.table_learning_rate", "1e38", "--steps", "1", "--model.scale", "1", "--model.unit_response", "false"]
+               "--optim.table_learning_rate", "1e38", "--steps", "1", "--model.scale", "1",
+               "--model.unit_response", "false"]
     with pytest.raises(FloatingPointError, match="are not finite"), np.errstate(all="ignore"):
         train.train(config("run", options))
     assert not (tmp_path / "run" / MODEL).exists()

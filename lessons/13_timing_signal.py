@@ -5,9 +5,9 @@
 # **Gives** why positions are needed, what sines add, how similar two positions are.
 # **Time** 50 minutes.
 #
-# **The answer in thirty seconds.** Attention sees a set of words, not a row of them. So we add to
-# each word a vector that says where it is: the hands of a clock with many speeds, as sines and
-# cosines. Then one matrix can say "three words back", wherever you are.
+# **The answer in thirty seconds.** Attention sees a bag of words, not a sequence. So we add to each
+# word a vector that says where it is: the hands of a clock with many speeds, as sines and cosines.
+# Then one matrix can say "three words back", wherever you are.
 #
 # A sum of words cannot tell "dog bites man" from "man bites dog". Attention relates words to each
 # other, so you might expect it to manage. It does not.
@@ -110,6 +110,8 @@ expect(1 - u[0] @ u[1], 1e-6, 0.1, "1 − cosine with it")
 # a fixed factor slower than the one before:
 #
 # t_k = 10,000^(k/(d/2 − 1)), signal(p) = [sin(p/t_0) … sin(p/t_last), cos(p/t_0) … cos(p/t_last)]
+#
+# With two hands, t = 1 and 10,000, position 0 is (0, 0, 1, 1) and 1 is (0.84, 0.0001, 0.54, 1).
 
 # %%
 def signal_by_hand(length, width):

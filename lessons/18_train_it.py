@@ -19,12 +19,9 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
+from lesson import check, claim, expect, np, plt, seed, show
 from small_encoder import small_config, some_chat
-
-import numpy as np
 from tqdm import tqdm
-
 from convsim_mini.config import ModelConfig
 from convsim_mini.core.model import encoder_forward, loss_and_gradients, response_forward
 from convsim_mini.core.optim import Adaptive
@@ -91,7 +88,7 @@ model, optimizer = fresh()
 # all is to give it the same 32 pairs in each step. The loss starts above ln 32 = 3.47 and has to
 # fall to nearly 0.
 #
-# **Predict:** 32 pairs, thousands of parameters. How many steps until the loss is below 0.1: one,
+# **Predict:** 32 pairs, 2.9 million parameters. How many steps until the loss is below 0.1: one,
 # ten or a hundred?
 
 # %%
@@ -155,7 +152,7 @@ check(1, broken_batch, judge_broken_batch)
 #   √((d + e)/2)**.
 # - With **Adagrad by rows** each row that is touched moves by an rms of **table_rate**.
 #
-# **Predict:** rate 0.001 and a matrix of 100 × 200. Which ratio?
+# **Predict:** rate 0.001 and a matrix of 100 × 200. What ratio?
 
 # %%
 MATRIX, TABLE = "encoder.linear0.weight", "encoder.embedding.weight"
@@ -308,7 +305,7 @@ show(figure, "18_patients")
 # | leaps up, then near ln K | any | any | 2 to 4 times as large | the rate: divide by ten until it is quiet |
 # | rises | grows | negative | healthy | a sign; `directional_error` says so in two evaluations |
 # | a little below ln K, flat | ≤ 1 | 2, as if healthy | healthy | the scores cannot grow: the scale (lesson 9) |
-# | ln K to two digits | small | small | any | all sentences have nearly one vector. Check the ids first, then each layer |
+# | ln K to two digits | small | small | any | all sentences have nearly the same vector. Check the ids first, then each layer |
 #
 # Even the healthy run starts *above* ln K. This encoder begins as a weighted bag of words, so at a
 # scale of 15 its scores differ a lot from the first step on, and some of them are confidently
@@ -397,8 +394,8 @@ show(figure, "18_train_it")
 # them all, and they lie one and a half nats below dev on average: so much has been learned by
 # heart. The early batches are known best, because they came when the rates were high.
 #
-# How sure are these figures? A P@1 of p from n queries has a standard error of √(p(1 − p)/n): one
-# point for 1,500 queries and p = 0.2. A comparison query by query tells more (lesson 21): where
+# How certain are these figures? A P@1 of p from n queries has a standard error of √(p(1 − p)/n):
+# one point for 1,500 queries and p = 0.2. A comparison query by query tells more (lesson 21): where
 # both systems are right, or both wrong, their difference is 0, so it varies less than either score.
 
 # %%

@@ -6,24 +6,20 @@
 # **Time** 80 minutes, in two parts; the second begins at "Average precision".
 #
 # **The answer in thirty seconds.** A score is half a result. The other half is its interval, and
-# what the simplest methods get. On 120 pairs an r of 0.6 is sure to ± 0.11; comparing two systems
-# pair by pair is far sharper than looking at whether their intervals overlap; weighted words are as
-# good as a trained encoder; and guessing has a MAP of 0.645.
+# what the simplest methods get. On 120 pairs an r of 0.6 is known to about ± 0.12; comparing two
+# systems pair by pair is far sharper than looking at whether their intervals overlap; weighted
+# words are as good as a trained encoder; and guessing has a MAP of 0.645.
 #
-# A similarity correlates with people's at r = 0.60. What does such a number mean, how sure is it,
-# and what should we compare it with?
+# A similarity correlates with people's at r = 0.60. What does such a number mean, how certain is
+# it, and what should we compare it with?
 
 # %%
+import itertools
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
+from lesson import check, claim, expect, np, plt, seed, show
 from small_encoder import trained_encoder
-
-import itertools
-
-import numpy as np
-
 from convsim_mini.core.model import embed
 from convsim_mini.evaluation import cqa
 from convsim_mini.evaluation.baselines import bag_cosine, frequency_weight
@@ -78,7 +74,7 @@ expect(abs(pearson(score_0_to_5(angle), labels) - r_by_hand(angle, labels)), 0, 
 # is a curve, and a curve changes r even where it keeps the order. So a paper has to say which
 # similarity it takes.
 #
-# ## How sure is an r?
+# ## How certain is an r?
 #
 # What we computed is the r of *these* 120 pairs. Another 120 would give another. How far off could
 # it be? Fisher found that artanh r is nearly normal with a standard error of 1/√(n − 3), so the 95%
@@ -109,7 +105,7 @@ for n in (120, 1500):
 # But two systems that score the *same* pairs fail on the same hard ones, and what they have in
 # common cancels. So we draw pairs with replacement, compute both r on the same draw, and look at
 # their difference; 95% of the differences of 10,000 draws are the paired bootstrap interval (Efron
-# 1979). Whether two single intervals overlap says next to nothing; whether this one holds 0 does.
+# 1979). That two single intervals overlap says little. What counts is whether this one holds 0.
 #
 # ## Baselines that are hard to beat
 #
@@ -154,7 +150,7 @@ for row, (name, similarity) in enumerate(reversed(similarities.items())):
         right.plot(paired[name][0], row, "o", color="C0", markersize=9)
 right.axvline(0, color="k", linestyle=":")
 left.set_yticks(range(len(similarities)), list(reversed(similarities)))
-left.set(xlabel="Pearson's r with people, 95% interval", ylabel="similarity by", ylim=(-0.6, 3.6),
+left.set(xlabel="Pearson's r with one person's scores, 95% interval", ylabel="similarity by", ylim=(-0.6, 3.6),
          title="All four intervals overlap …")
 right.set(xlabel="trained less this one, points, paired interval", ylabel="compared with",
           title="… and still one is clearly worse")
@@ -206,7 +202,7 @@ expect(known[-1], 0.95, 1, "weakest penalty: r on the fitted half, learned by he
 claim("the most that any of five strengths gains on the other half", gain.max(), high=0.015)
 
 # %% [markdown]
-# With 60 labels no strength adds as much as 0.015. And r on the fitted pairs tells nothing about
+# With 60 labels no strength adds anything. And r on the fitted pairs tells nothing about
 # the others: it goes to 1 while theirs goes down a little. (With the 5,749 pairs of STS train
 # tuning does help: see `report/README.md`.)
 #
@@ -288,8 +284,8 @@ expect(guessing, 0.6, 0.7, "so guessing has a MAP of")
 #
 # ## Ten questions of our own
 #
-# They have six candidates each, of which three ask the same. How sure is a MAP of ten questions? We
-# put the candidates in a random order, again and again, and see how far luck carries.
+# They have six candidates each, of which three ask the same. How certain is a MAP of ten questions?
+# We put the candidates in a random order, again and again, and see how far luck carries.
 #
 # **Predict** the range that holds 95% of these MAPs of guessing. And will TF-IDF, which looks for
 # shared rare words, be above or below guessing on this set?

@@ -18,11 +18,8 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
+from lesson import check, claim, expect, np, plt, seed, show
 from before_training import D, Untrained, unit
-
-import numpy as np
-
 from convsim_mini.core.gradcheck import numeric_gradient, relative_error
 from convsim_mini.core.pairs import Split
 from convsim_mini.evaluation.metrics import pearson_interval
@@ -49,7 +46,7 @@ rng = np.random.default_rng(seed(18))
 # | cold ice | 5 | 5 · 24/(6 · 5) = 4 | 1.39 |
 # | cold tea | 1 | 1 · 24/(6 · 7) = 4/7 | −0.56 |
 #
-# **Predict:** "hot" and "warm" never meet. Which cosine will their vectors have?
+# **Predict:** "hot" and "warm" never meet. What cosine will their vectors have?
 
 # %%
 HOT, WARM, TEA, COLD, ICE = range(1, 6)                       # id 0 is the unknown word
@@ -252,7 +249,7 @@ check(1, alike_by_small_words, judge_small_words)
 # has no negative number, so u₁ has none either (Perron and Frobenius), and it makes *every* cosine
 # larger.
 #
-# **Predict:** which share do the first 10 of 200 directions have with p = 1? And which p is better
+# **Predict:** what share do the first 10 of 200 directions have with p = 1? And which p is better
 # for picking replies?
 
 # %%
@@ -291,7 +288,7 @@ claim("P@1 of p = 0, points over p = 1", lead(by_p[0], by_p[1]), low=1.5)
 # %% [markdown]
 # ## What you know now
 #
-# - Words that are used in the same places get near vectors, from nothing but counts and an SVD.
+# - Words that are used in the same places end up with similar vectors, from counts and an SVD.
 # - This start has a P@1 of 20%, random rows with weights 16%: show it next to every result of
 #   training.
 # - A direction that all vectors share makes all cosines large: u₁ under U Σ^p.

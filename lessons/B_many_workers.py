@@ -6,7 +6,7 @@
 # **Time** 45 minutes.
 #
 # **The answer in thirty seconds.** If the loss is a sum over examples, workers may add their
-# gradients. The batch softmax is no such sum, because every row needs all replies: gather the
+# gradients. The batch softmax is not such a sum, because every row needs all replies: gather the
 # replies first, and send their gradients back afterwards. Forget the second half and the loss still
 # falls, while the model picks replies no better than before its first step.
 #
@@ -18,12 +18,9 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
+from lesson import check, claim, expect, np, plt, seed, show
 from small_encoder import small_config, some_chat
-
-import numpy as np
 from tqdm import tqdm
-
 from convsim_mini.core.gradcheck import numeric_gradient, relative_error
 from convsim_mini.core.layers import linear_backward, linear_forward
 from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
@@ -174,7 +171,7 @@ claim("share of the gradient away from wrong inputs that is lost; 9/11 if all we
 
 # %% [markdown]
 # The pull towards the true input survives, because that input is on the same worker as its reply;
-# most of the push away from wrong ones is lost. Replies may now drift together, and nothing pushes
+# most of the push away from wrong ones is lost. Replies may now drift together, and little pushes
 # back.
 
 # %% [markdown]
@@ -264,8 +261,8 @@ show(figure, "B_many_workers")
 # 1. **Dense**. Sent: one array of 230,001 · 500 numbers of 4 bytes, 460 MB.
 # 2. **Sparse rows**. Sent: the rows that its batch uses, each summed (lesson 7), 2,000 bytes a row.
 # 3. **Before the sum**. Sent: one vector for each of 2b sentences, 4.1 MB, and two whole numbers, 8
-#    bytes, for each place: which row, which sentence. That is enough, since all words and bigrams of a
-#    sentence get the *same* vector (lesson 8); whoever receives it does the sums.
+#    bytes, for each place: which row, which sentence. That is enough, since all words and bigrams
+#    of a sentence get the *same* vector (lesson 8); whoever receives it does the sums.
 #
 # So the third sends less wherever a batch has more distinct rows than sentences, and the library
 # does it that way.

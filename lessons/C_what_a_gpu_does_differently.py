@@ -9,17 +9,14 @@
 # returns before the work is done, and reports no wrong index. Products keep fewer digits, and sums
 # are added in another order. All five can be counted, modelled or derived without owning a GPU.
 #
-# Most of NumPy's functions exist in CuPy, for arrays that live on a GPU, so you change an import and
-# the code runs. This lesson is about the five ways in which it then surprises you.
+# Most of NumPy's functions exist in CuPy, for arrays that live on a GPU, so you change an import
+# and the code runs. This lesson is about the five ways in which it then surprises you.
 
 # %%
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
-
-import numpy as np
-
+from lesson import check, claim, expect, np, plt, seed, show
 from convsim_mini.config import ModelConfig
 from convsim_mini.core.gradcheck import dense, relative_error
 from convsim_mini.core.layers import l2_normalize_forward, tanh_backward
@@ -132,7 +129,23 @@ expect(device.now / naive, 199, 202, "100 launches of 1 ms: time with waiting / 
 # to prepare a batch and the device d = 3 ms for a step. If nobody waits, the host prepares the next
 # batch while the device works, and a step takes max(h, d) = 3 ms. With `float(loss)` in the loop
 # the two take turns, and it takes h + d = 5 ms.
-#
+
+# %%
+figure, panels = plt.subplots(2, 1, figsize=(9, 4.2), sharex=True)
+for axes, waits in zip(panels, (False, True)):
+    host = done = 0                                           # ms
+    for k in range(5):
+        begin = max(done, host + 2)
+        axes.broken_barh([(host, 2)], (1, 0.8), color=f"C{k}")
+        axes.broken_barh([(begin, 3)], (0, 0.8), color=f"C{k}")
+        done = begin + 3
+        host = done if waits else host + 2
+    axes.set_yticks((0.4, 1.4), ("device: 3 ms", "host: 2 ms"))
+    axes.set(title=f"{'float(loss) in each step' if waits else 'Nobody waits'}: five steps take "
+             f"{done} ms", xlabel="ms (one colour: one step)", ylabel="who works")
+show(figure, "C_what_a_gpu_does_differently")
+
+# %% [markdown]
 # ### Exercise 1: time it right
 #
 # Write a `time_it` that returns how many µs *one* call of `work(device)` takes once it is compiled.
@@ -243,14 +256,8 @@ errors = np.array([np.linalg.norm(round_mantissa(a, k) @ round_mantissa(b, k) - 
                    for k in bits])
 errors /= np.linalg.norm(exact)
 
-figure, axes = plt.subplots()
-axes.semilogy(bits, errors, "o", label="both factors rounded, summed in float64")
-axes.semilogy(bits, 0.30 * 2.0**-bits, "k:", label="derived: 0.30 · 2⁻ᵇ")
 for name, k in (("bfloat16", 7), ("TF32, float16", 10), ("float32", 23)):
-    axes.annotate(name, (k, errors[k - 2]), (8, 8), textcoords="offset points")
-axes.set(xlabel="bits b of the mantissa", ylabel="relative error of a matrix product",
-         title="Each bit of the mantissa halves the error")
-show(figure, "C_what_a_gpu_does_differently")
+    print(f"{name:13} {k:2} bits: relative error {errors[k - 2]:.1e}, derived {0.30 * 2.0**-k:.1e}")
 claim("22 mantissas: measured / derived less 1, the largest",
       np.abs(errors / (0.30 * 2.0**-bits) - 1).max(), high=0.05)
 
@@ -266,6 +273,7 @@ claim("22 mantissas: measured / derived less 1, the largest",
 # last bit there. So a rounding has the mean square spacing²/12, and if their signs are random the
 # mean squares add up. For a million numbers the root of that sum is 224 u, near ¼ √n u, with u =
 # 2⁻²⁴. A GPU adds in pairs of pairs, and then each number takes part in only log₂ n roundings.
+# (NumPy's own `sum` works nearly like this, so it plays the GPU here.)
 #
 # **Predict:** a million numbers, added in pairs. Is the error nearer 1 u, 10 u or 100 u?
 

@@ -30,15 +30,13 @@ rng = np.random.default_rng(seed(10))
 # ## A dictionary that does not have to decide
 #
 # A Python dictionary compares your query with its keys, finds the one that is equal, and returns
-# its value. In attention each word j offers a key k_j and a value v_j. Word i comes with a query
-# q_i, and
+# its value. In attention each word j offers a key k_j and a value v_j. Word i has a query q_i, and
 #
 # - compares it with all keys: s_ij = q_i · k_j, a score for each word;
 # - makes shares of the scores: p_ij = e^s_ij / Σ_l e^s_il, positive, with the sum 1;
 # - fetches y_i = Σ_j p_ij v_j, a mixture of the values.
 #
-# If one key scores Δ higher than the n − 1 others, its share is
-# e^Δ/(e^Δ + n − 1) = **1/(1 + (n − 1) e^−Δ)**.
+# If one key scores Δ above the n − 1 others, its share is **1/(1 + (n − 1) e^−Δ)**.
 #
 # **Predict:** five words, one score is 5, the others 0. What share does that one word get?
 
@@ -75,16 +73,14 @@ s = q @ k.T / np.sqrt(m)              # (n, n): row i asks, column j is asked
 p = softmax(s)                        # (n, n): each row sums to 1
 y = p @ v                             # (n, m)
 
-# words 0 … n − 1 are one sentence of n words
-library_y, cache = attention_forward(qkv, [0, n], heads=1)
+library_y, cache = attention_forward(qkv, [0, n], heads=1)    # words 0 … n − 1: one sentence
 expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
 
 # %% [markdown]
 # ## Backwards, with three numbers
 #
 # Let "it" ask the words "trophy", "suitcase" and "it". To keep it small, m = 1: q = 1, the keys are
-# ln 2, 0, 0 and the values 4, 0, 0. So e^s is 2, 1, 1, and the shares are ½, ¼, ¼. And dy = 1: the
-# loss grows with y.
+# ln 2, 0, 0 and the values 4, 0, 0. So e^s is 2, 1, 1, and the shares are ½, ¼, ¼. Let dy be 1.
 
 # %%
 small_k, small_v = np.array([np.log(2), 0, 0]), np.array([4.0, 0, 0])
@@ -95,8 +91,7 @@ for word, nudge in zip(("trophy", "suitcase", "it"), 0.001 * np.eye(3)):
     print(f"nudge the score of “{word}” by 0.001: y rises {rise:.3f} times as much")
 
 # %% [markdown]
-# The score of "trophy" has the slope 1 and the two others −½: what one gains in share, the others
-# lose.
+# The score of "trophy" has the slope 1, the two others −½: what one gains, the others lose.
 #
 # **Now write all of it before you read on:** `yours/attention.py`, then `python -m lessons.yours
 # check attention`. It judges each step: dp, ds, dq, dk, dv.
@@ -157,7 +152,6 @@ dqkv = np.concatenate([dq, dk, dv], axis=1)                   # (n, 3m), side by
 expect([relative_error(dqkv, other) for other in (attention_backward(dy, cache),
         np.concatenate(backward_by_loops(dy, q, k, v, p), axis=1))], 0, 1e-13,
        "dqkv, ours against the library's and the loops'")
-# the rest is a linear layer's backward
 loss = lambda: float((attention_forward(x @ weight + bias, [0, n], heads=1)[0] * dy).sum())
 expect([relative_error(dqkv @ weight.T, numeric_gradient(loss, x)),
         relative_error(x.T @ dqkv, numeric_gradient(loss, weight))], 0, 1e-7, "the whole head")
@@ -363,8 +357,7 @@ check(1, attention_pool_backward, judge_attention_pool)
 # - `core/attention.py`: `attention_forward`, `attention_backward`, for many heads and sentences at
 #   once. `self_attention_forward` puts the linear layers around them.
 # - The paper, §2.3.2, takes the encoder of Vaswani et al. (2017), who introduced the √m.
-# - To read further: [this layer in PyTorch](https://nlp.seas.harvard.edu/annotated-transformer/),
-#   from The Annotated Transformer.
+# - To read: [The Annotated Transformer](https://nlp.seas.harvard.edu/annotated-transformer/).
 
 # %% [markdown]
 # ## Claims

@@ -141,8 +141,7 @@ expect(relative_error(padded_forward(qkv, offsets, 2), y), 0, 1e-14,
 
 # %% [markdown]
 # Now forget the mask. A padded key is zero, so its score is 0 and its e^s is **1, not 0**. Its
-# value is zero as well. So the numerator stays, and the denominator grows by one for each of the
-# L − n padded words:
+# value is zero as well. So only the denominator grows, by one for each of the L − n padded words:
 #
 # y without mask = y · Z/(Z + L − n), Z = Σ_j e^s_ij
 #
@@ -166,14 +165,12 @@ claim("without mask: relative error of all but the longest sentence", relative_e
 # be the share of sentences with at most l words. The longest of B has at most l words if all have:
 # with probability F(l)ᴮ. So E[max²] = Σ_l l² (F(l)ᴮ − F(l − 1)ᴮ), and the factor is E[max²]/E[n²].
 #
-# **Predict:** the average chat sentence below has 19 words. A batch has 256 sentences. Is the
-# factor closest to 3, 10 or 40?
+# **Predict:** 256 sentences of chat, 19 words on average. Is the factor closest to 3, 10 or 40?
 
 # %%
 chat = [tokenize(pair.response) for chunk in islice(read_rows(default_corpus()), 4)
         for pair in chunk.pairs]
-# the library cuts at 256 words, too
-lengths = np.array([min(len(tokens), 256) or 1 for tokens in chat])
+lengths = np.array([min(len(tokens), 256) or 1 for tokens in chat])    # cut as by the library
 print(f"{len(lengths):,} sentences: {lengths.mean():.1f} words on average, half have at most "
       f"{np.median(lengths):.0f}, one in a hundred more than {np.percentile(lengths, 99):.0f}")
 
@@ -197,8 +194,7 @@ expect(8 * np.sum(eights.max(axis=2)**2) / np.sum(batches**2), 1.3, 2.5, "sorted
 #
 # Sentences of equal length form an array without padding. So sort the batch by length. Each run of
 # equal lengths is a `Group`: tokens first … last − 1, `length` to each sentence. Rows first:last of
-# qkv, reshaped to (sentences, length, 3, h, m), are all heads of all its sentences, again without a
-# copy.
+# qkv, reshaped to (sentences, length, 3, h, m), are all heads of all its sentences: no copy.
 
 # %%
 ends = lambda lengths: np.concatenate([[0], np.cumsum(lengths)])
@@ -244,10 +240,9 @@ for name, some in (("as drawn", drawn), ("sorted", np.sort(drawn))):
 #
 # ## From words to a sentence
 #
-# At the end each sentence gets the mean of its words: y_b = (1/n_b) Σ x_i over its rows.
-#
-# **Write the backward before you read on:** `yours/mean_pool.py`, then
-# `python -m lessons.yours check mean_pool`.
+# At the end each sentence gets the mean of its words: y_b = (1/n_b) Σ x_i over its rows. **Write
+# the backward before you read on:** `yours/mean_pool.py`, then `python -m lessons.yours check
+# mean_pool`.
 #
 # Each row has the slope 1/n_b, so it gets dy_b/n_b, with the n of its own sentence. All words of a
 # sentence get the same vector.

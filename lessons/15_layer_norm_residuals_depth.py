@@ -66,8 +66,7 @@ for i, nudge in enumerate(0.001 * np.eye(4), start=1):
     print(f"nudge x{i} by 0.001: dy · y rises {rise:.2f} times as much")
 
 # %% [markdown]
-# The first slope is 1, not 4/2 = 2: raising x₁ raises the mean as well, which pulls all numbers
-# down. It also changes the spread.
+# The first slope is 1, not 4/2 = 2: raising x₁ raises the mean, too, and changes the spread.
 #
 # **Now write it yourself, before you read on:** `yours/layer_norm.py`, then
 # `python -m lessons.yours check layer_norm`.
@@ -263,8 +262,7 @@ check(2, blind_start, judge_blind_start)
 #
 # ![One sublayer of each of the four stacks](pictures/15_four_stacks.svg)
 #
-# **Predict:** 24 sublayers, c = 0.32. What is the size (root of G) at the input of each of the four
-# stacks?
+# **Predict:** 24 sublayers, c = 0.32. What is the size (root of G) at the input of each stack?
 
 # %%
 ONES, ZEROS = np.ones(WIDTH), np.zeros(WIDTH)
@@ -324,8 +322,7 @@ axes.set(title="Gradients of four stacks: only with norms do they keep their siz
 show(figure, "15_layer_norm_residuals_depth")
 
 # %% [markdown]
-# At the input the gradient has the size 10⁻⁶ in the plain stack, 28 in the residual one, and 1 in
-# both stacks with norms.
+# The size at the input: 10⁻⁶ in the plain stack, 28 in the residual one, 1 in both with norms.
 #
 # ## What is wrong with post-norm?
 #
@@ -336,13 +333,11 @@ show(figure, "15_layer_norm_residuals_depth")
 # - Post-norm: the change is divided by 1 + c at once, and from then on passed unchanged. The sum
 #   over L sublayers is **2cδ² L/(1 + c)**.
 # - Pre-norm: the change made at height l grows by V_L/V_l, as the gradient does. The last norm
-#   divides by V_L: 2cδ²/V_l is left. The sum of 1/(1 + c l) over l is nearly an integral:
-#   **2δ² ln(1 + c L)**.
+#   divides by V_L: 2cδ²/V_l is left. The sum over l is nearly an integral: **2δ² ln(1 + c L)**.
 #
 # So a random change grows like √L in post-norm, like √ln L in pre-norm (Liu et al. 2020). But a
 # step of training is not random. Adam's first step moves each number by ± one rate, by the *sign of
-# its gradient*. All these changes push the output in one direction and do not cancel as random ones
-# do.
+# its gradient*. All these changes push the output in one direction and do not cancel.
 #
 # **Predict:** 48 sublayers instead of 1. How many times as far does a random change move the output
 # of each stack? And a step along the gradient's sign, of the same size?
@@ -377,8 +372,7 @@ steps, along = ({kind: [moved(kind, depth, by_gradient) for depth in (1, 48)]
                  for kind in ("post", "pre")} for by_gradient in (False, True))
 claim("random change, pre-norm: 48 sublayers / 1; derived 3.2",
       steps["pre"][1] / steps["pre"][0], 2.2, 4.5)
-claim("random change, post-norm: 48 / 1; derived 6.9",
-      steps["post"][1] / steps["post"][0], 4.5, 12)
+claim("random change, post-norm: 48 / 1; derived 6.9", steps["post"][1] / steps["post"][0], 4.5, 12)
 claim("the gradient's sign, pre-norm: 48 / 1", along["pre"][1] / along["pre"][0], 16, 64)
 claim("the gradient's sign: post-norm / pre-norm at 48 sublayers",
       along["post"][1] / along["pre"][1], low=1.5)

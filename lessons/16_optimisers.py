@@ -44,12 +44,9 @@ def bowl(x, A=axes_bowl):
 
 # %% [markdown]
 # At the best rate both ends shrink equally: 1 − ηλ_min = ηλ_max − 1. So η = 2/(λ_min + λ_max), and
-# the factor of a step is
+# a step has the factor **(κ − 1)/(κ + 1)**.
 #
-# **(κ − 1)/(κ + 1)**
-#
-# The loss falls by the square of that. To fall to a thousandth it needs ln 1000/(2 ln((κ+1)/(κ−1)))
-# steps, about 1.73 κ.
+# The loss falls by its square: to a thousandth in ln 1000/(2 ln((κ+1)/(κ−1))) ≈ 1.73 κ steps.
 #
 # **Predict:** κ = 1000. How many steps is that? And what happens with a rate 0.2% higher?
 
@@ -77,8 +74,7 @@ _, path = steps_to(1e-3, descent(2.002 / 1000), most=1000)
 expect(np.abs(path[1000, 1] / start[1]), 7, 8, "at 2.002/λ_max: how far out after 1000 steps")
 
 # %% [markdown]
-# It is 1,727 steps. With the higher rate the steep direction grows instead, sevenfold in 1,000
-# steps.
+# It is 1,727 steps. At the higher rate the steep direction grows instead: sevenfold in 1,000 steps.
 #
 # ## Momentum: add up what the steps agree on
 #
@@ -124,8 +120,7 @@ expect(min(usual_steps), 70, 95, "μ = 0.9 at the best of seven rates: steps")
 
 # %% [markdown]
 # The usual μ = 0.9 at its best rate needs fewer steps than the formula's pair, which is optimal
-# only in the long run. The library has momentum as the m of Adam: m ← βm + (1 − β)g is (1 − β)
-# times the same sum.
+# only in the long run. The library has momentum as the m of Adam, (1 − β) times this sum.
 #
 # ### Exercise 1: how high may the rate be?
 #
@@ -139,8 +134,7 @@ def largest_rate(curvature, mu):
 
 
 def judge_largest_rate(largest_rate, rng):
-    for curve, mu in ((1.0, 0.0), (rng.integers(2, 50), 0.9),
-                      (50.0, rng.choice([0.3, 0.6]))):
+    for curve, mu in ((1.0, 0.0), (rng.integers(2, 50), 0.9), (50.0, rng.choice([0.3, 0.6]))):
         rate = largest_rate(curve, mu)
         for part, grows in ((0.999, False), (1.001, True)):
             size = np.abs(np.roots([1, -(1 + mu - part * rate * curve), mu])).max()
@@ -162,8 +156,7 @@ check(1, largest_rate, judge_largest_rate)
 # m and s start at 0. After t steps of a constant g, m = (1 − β₁ᵗ) g and s = (1 − β₂ᵗ) g². Both
 # start too small; dividing by 1 − βᵗ corrects that.
 #
-# **Predict:** leave both corrections out. β₁ = 0.9, β₂ = 0.999. Are the first steps too short or
-# too long?
+# **Predict:** leave both out, with β₁ = 0.9, β₂ = 0.999. Are the first steps too short or too long?
 
 # %%
 def adam_step(rate, beta1=0.9, beta2=0.999, epsilon=1e-8):

@@ -83,8 +83,8 @@ expect(after_one.sum(), 31, 32, "Adam, one occurrence: the way that the row goes
 # So the first update of a row has the rms **rate**, however small the gradient. After k gradients
 # of one size it has gone rate · (1 + 1/√2 + … + 1/√k) ≈ 2 rate √k.
 #
-# **Predict** by which factor Adagrad's error is smaller than SGD's, if both get the best of three
-# rates: for frequent words? For rare ones?
+# **Predict:** SGD's error over Adagrad's, at the best of three rates: for frequent words? Rare
+# ones?
 
 # %%
 def trained(kind, rate):
@@ -102,8 +102,7 @@ def trained(kind, rate):
 
 
 chosen = {}
-for kind, some in (("SGD", (3, 7, 14)), ("Adam", (0.03, 0.1, 0.2)),
-                   ("Adagrad", (0.3, 0.7, 1.5))):
+for kind, some in (("SGD", (3, 7, 14)), ("Adam", (0.03, 0.1, 0.2)), ("Adagrad", (0.3, 0.7, 1.5))):
     errors = [trained(kind, rate) for rate in some]
     chosen[kind] = min(errors, key=np.mean)
     for rate, error in zip(some, errors):
@@ -171,8 +170,7 @@ check(1, climbing_gradients, judge_climbing)
 # **(1 − β₁)/(1 + β₁) · (1 + β₁ᵗ)/(1 − β₁ᵗ)**
 #
 # which is 1 at t = 1 and 0.23² for large t. So the first steps are up to 4.4 times as noisy as the
-# later ones, and can spoil a good start. **Warm-up**: in a tenth of all steps the rate rises from
-# 0.
+# later ones, and can spoil a good start. **Warm-up** lets the rate rise from 0.
 
 # %%
 moves, optim = adam_moves(rng.standard_normal((20, 20_000))), OptimConfig()   # of 20,000 numbers
@@ -204,9 +202,8 @@ show(figure, "17_warm_up")
 # ## Where this lives
 #
 # - `core/optim.py`: `Adaptive`, `update_rows`. `core/schedule.py`: `rates`. All of this is ours.
-# - To read further: Duchi et al. (2011), section 1, on rare features; PyTorch's
-#   [SparseAdam](https://pytorch.org/docs/stable/generated/torch.optim.SparseAdam.html), another way
-#   out.
+# - To read further: Duchi et al. (2011), section 1, on rare features; another way out, PyTorch's
+#   [SparseAdam](https://pytorch.org/docs/stable/generated/torch.optim.SparseAdam.html).
 
 # %% [markdown]
 # ## Claims

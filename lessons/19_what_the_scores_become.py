@@ -11,8 +11,7 @@
 # reveal at most ln K nats of what a model knows.
 #
 # Lesson 5 derived the loss's gradient. At which scores is it zero? Up to a constant for each input
-# there is one best score for each pair: how much more likely the reply is after this input than
-# overall.
+# there is one best score for each pair.
 
 # %%
 import sys
@@ -48,8 +47,7 @@ rng = np.random.default_rng(seed(8))
 # table of 60 × 200 free numbers, learned from nothing but random batches.
 #
 # **Predict:** after training, is the score of "yes" above, at, or below its PMI? Some sixteen of a
-# batch's 64 replies are "yes", so a row with that reply has fifteen duplicates of it among the
-# wrong.
+# batch's 64 replies are "yes", so a row with that reply has fifteen duplicates of it as wrong ones.
 
 # %%
 inputs, replies = 60, 200
@@ -109,8 +107,7 @@ show(figure, "19_what_the_scores_become")
 # %% [markdown]
 # The score of "yes" is at its PMI, 0, and its duplicates are what keeps it there. (The orange
 # dots, pairs met in fewer than one batch of 50, are a tenth of a nat too low on average. They are
-# pushed all the time and pulled hardly ever, so 4,000 steps are few for them; with 16,000 they are
-# closer.)
+# pushed all the time and pulled hardly ever, so 4,000 steps are few for them.)
 #
 # Why there? Let P be what the softmax of a row gives to all copies of "yes" together. Of 64 rows 16
 # have the reply "yes", and each pulls by 1 − P (lesson 5). The other 48 each push by P. At P = ¼
@@ -118,8 +115,7 @@ show(figure, "19_what_the_scores_become")
 #
 # q (1 − P) = (1 − q) P, that is **P = q**
 #
-# In a large batch P is q e^s/(q e^s + 1 − q) if "yes" has the score s and all others have their
-# PMI, so s = 0.
+# In a large batch P is q e^s/(q e^s + 1 − q) if "yes" has the score s and others their PMI: s = 0.
 #
 # ### Exercise 1: wrong answers from elsewhere
 #
@@ -162,8 +158,7 @@ check(1, wanted_scores, judge_wanted)
 # ln K − loss ≤ **min(ln K, I)**
 #
 # (van den Oord et al. 2018, who named the loss InfoNCE, prove the part with I.) A batch of two asks
-# a question of one bit, ln 2 = 0.69 nats, and nobody can show more knowledge than the question asks
-# for.
+# a question of one bit, ln 2 = 0.69 nats, and no answer can show more than that.
 #
 # **Predict:** a model has the true PMI as its scores. Here I = 2.18 and e^I = 8.8. What share of I
 # shows in batches of 2, of 9, and of 512?
@@ -180,16 +175,15 @@ claim("share of I that the least K with ln K ≥ I shows", shares[least], 0.5, 0
 claim("share of I that K = 512 shows", shares[512], 0.95, 1.05)
 
 # %% [markdown]
-# Batches of 2 show 26% of I, those of 9 show 69%, those of 512 show 99%. So ln K ≥ I is necessary,
-# but not enough.
+# Batches of 2 show 26% of I, of 9 show 69%, of 512 show 99%. So ln K ≥ I is necessary, not enough.
 #
 # It also means that losses at different K cannot be compared, and neither can a P@1 among different
 # numbers of candidates. That is why the evaluation always takes 100.
 #
 # ### Exercise 2: too few candidates
 #
-# A model knows I nats. What is the smallest number of candidates at which ln K does not forbid it
-# to show them all?
+# A model knows I nats. What is the smallest K, the number of candidates, at which ln K does not
+# forbid that it shows them all?
 
 # %%
 def least_batch(information):
@@ -235,7 +229,6 @@ check(2, least_batch, judge_least_batch)
 # - A batch of K shows at most ln K nats of what a model knows, and often less.
 #
 # To read on: [On variational bounds of mutual information](https://arxiv.org/abs/1905.06922) asks
-# what else could be measured. Next: lesson 20 gives one encoder two losses. Their gradients simply
-# add.
+# what else could be measured. Next: lesson 20 gives one encoder two losses: their gradients add.
 #
 # Solutions, for when you have tried: `lessons/solutions/19_what_the_scores_become.py`.

@@ -14,8 +14,7 @@
 # get the same answers, so an encoder trained on replies has no reason to tell them apart. Natural
 # language inference (NLI) gives it one. It asks: given a *premise*, is the *hypothesis* certainly
 # true (entailment), certainly false (contradiction), or open (neutral)? The paper trains one
-# encoder on both tasks, and its similarity scores rise from 76.2 to 81.4 (STS dev). A small world
-# shows why.
+# encoder on both tasks, and its similarity scores rise from 76.2 to 81.4 (STS dev). Why?
 
 # %%
 import sys
@@ -46,8 +45,7 @@ rng = np.random.default_rng(seed(15))
 #
 # A sentence states a fact: somebody does something, perhaps somewhere. There are six topics with
 # four activities each, and nobody does two things at once. "A man" is also "a person", so a fact
-# may be told in general words. A *reply* depends only on the topic. (The code of this world is in
-# `two_tasks_world.py`.)
+# may be told in general words. A *reply* depends only on the topic. (Code: `two_tasks_world.py`.)
 
 # %%
 for topic, (activities, words) in TOPICS.items():
@@ -62,8 +60,8 @@ for other in (man._replace(place=None), man._replace(activity=1)):
 # contradiction, they liked to write *nobody* or *sleeping*, and a classifier that never sees the
 # premise gets two thirds right (Gururangan et al. 2018). We plug that leak: whatever the label, a
 # hypothesis comes in one of two forms, particular words without a place or general words with one.
-# Then we choose a premise that makes the label true. A contradiction has another activity *of the
-# same topic*.
+# Then we choose a premise to make the label true. A contradiction keeps the topic, not the
+# activity.
 #
 # **Predict:** how well can a classifier do that sees only the hypothesis?
 
@@ -319,8 +317,7 @@ expect(np.mean(both_losses[-40:]) - end, -0.2, 0.1,
 #
 # A classifier can amplify a small difference. A *cosine* takes it as it is. We compare three kinds
 # of pairs that share who it is: the same activity, told with less detail (entailment); another
-# activity of the same topic (contradiction; the same replies); another topic (contradiction; other
-# replies).
+# activity of the same topic (contradiction; the same replies); another topic (other replies).
 #
 # **Predict** for each encoder, untrained, after the conversations, after both tasks: does another
 # activity of the same topic cost nearly as much cosine as another topic, or much less? And within a

@@ -71,8 +71,7 @@ expect(abs(pearson(score_0_to_5(angle), labels) - r_by_hand(angle, labels)), 0, 
 
 # %% [markdown]
 # The first two share one r, because one is a straight line of the other. The cosine is not: arccos
-# is a curve, and a curve changes r even where it keeps the order. So a paper has to say which
-# similarity it takes.
+# is a curve, and a curve changes r even where it keeps the order. A paper has to say which.
 #
 # ## How certain is an r?
 #
@@ -80,8 +79,7 @@ expect(abs(pearson(score_0_to_5(angle), labels) - r_by_hand(angle, labels)), 0, 
 # it be? Fisher found that artanh r is nearly normal with a standard error of 1/√(n − 3), so the 95%
 # interval is tanh(artanh r ± 1.96/√(n − 3)).
 #
-# **Predict:** for r = 0.6 and n = 120, how wide is it: 0.05, 0.12 or 0.23? And for the 1,500 pairs
-# of STS dev?
+# **Predict:** for r = 0.6, how wide is it for n = 120: 0.05, 0.12 or 0.23? And for 1,500 pairs?
 
 # %%
 def interval(r, n):
@@ -150,8 +148,8 @@ for row, (name, similarity) in enumerate(reversed(similarities.items())):
         right.plot(paired[name][0], row, "o", color="C0", markersize=9)
 right.axvline(0, color="k", linestyle=":")
 left.set_yticks(range(len(similarities)), list(reversed(similarities)))
-left.set(xlabel="Pearson's r with one person's scores, 95% interval", ylabel="similarity by", ylim=(-0.6, 3.6),
-         title="All four intervals overlap …")
+left.set(xlabel="r with one person's scores, 95% interval", ylabel="similarity by",
+         ylim=(-0.6, 3.6), title="All four intervals overlap …")
 right.set(xlabel="trained less this one, points, paired interval", ylabel="compared with",
           title="… and still one is clearly worse")
 show(figure, "21_how_good_is_it")
@@ -175,10 +173,9 @@ for name, least, most in (("words, weighted a/(a + p)", -1, 1), ("words, binary"
 # ## Tuning: one matrix
 #
 # The paper then fits one matrix M on top of frozen embeddings to people's scores, with the
-# similarity −arccos(cos(u1 M, u2 M)). Ours maximises r, from M = I, with a penalty for the distance
-# from I:
+# similarity −arccos(cos(u1 M, u2 M)). Ours starts at M = I and minimises
 #
-# loss = 1 − r + strength · ‖M − I‖²/e
+# 1 − r + strength · ‖M − I‖²/e
 #
 # **Predict:** M has 200 · 200 = 40,000 numbers, and there are 120 labels. Fit on half of the pairs,
 # test on the other half, six times for each strength. Does any strength raise r on the other half?
@@ -257,8 +254,7 @@ check(1, folds, judge_folds)
 # **Predict:** for 3 relevant of 6, is it nearer to 0.3, 0.5 or 0.65?
 
 # %%
-# the library looks at ten
-padded = lambda relevant: np.pad(relevant, ((0, 0), (0, 10 - relevant.shape[1])))
+padded = lambda relevant: np.pad(relevant, ((0, 0), (0, 10 - relevant.shape[1])))    # to ten
 example = np.array([[True, False, True, False, False, True]])
 assert np.isclose(average_precision(padded(example))[0], (1 / 1 + 2 / 3 + 3 / 6) / 3)
 
@@ -306,8 +302,7 @@ expect(by_words - guessing, -0.2, -0.1, "MAP of TF-IDF on our set, less that of 
 # we built the set that way.
 #
 # To "Good vet for a cat" the candidate "Best cat food" shares the rare word and asks something
-# else; "Animal clinic" shares no word and asks the same. Before you believe the scores of a test
-# set, read some of it.
+# else; "Animal clinic" shares no word and asks the same. Before you believe a test set, read it.
 #
 # ## The order of equals
 #
@@ -324,8 +319,7 @@ expect(map_of(questions), 64, 65, "every score 0: MAP, that of the file's order"
 expect(map_of(relevant_first), 100, 100, "the same scores, relevant ones first in the file")
 
 # %% [markdown]
-# The MAP is 64 on our set and 100 on the other file, for the same system, which knows nothing. It
-# is the file that decides.
+# The MAP is 64 on our set and 100 on the other file, although this system knows nothing.
 #
 # ### Exercise 2: no credit for the file
 #
@@ -361,8 +355,7 @@ check(2, expected_average_precision, judge_expected)
 #
 # - `evaluation/metrics.py`: `pearson`, `pearson_interval`, `difference`, `average_precision`.
 #   `tune.py`: `similarity_backward`, `correlation_backward`.
-# - The paper, §4.3 (−arccos, tuning; Tables 3 and 4) and §4.4 (question ranking; Table 6). The
-#   intervals are ours.
+# - The paper, §4.3 (−arccos, tuning; Tables 3 and 4), §4.4 (question ranking). Intervals are ours.
 
 # %% [markdown]
 # ## Claims

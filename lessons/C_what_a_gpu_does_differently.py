@@ -122,8 +122,7 @@ print(f"the host's clock: {naive:,.0f} µs; after waiting {device.now:,.0f} µs"
 expect(device.now / naive, 199, 202, "100 launches of 1 ms: time with waiting / without")
 
 # %% [markdown]
-# The clock shows half a millisecond, and the device needs 100. "My GPU is 200 times as fast!" is
-# usually this.
+# The clock shows half a millisecond, the device needs 100. "200 times as fast!" is often just this.
 #
 # It is also why a training loop must not look at the loss in each step. Say the host needs h = 2 ms
 # to prepare a batch and the device d = 3 ms for a step. If nobody waits, the host prepares the next
@@ -263,8 +262,7 @@ claim("22 mantissas: measured / derived less 1, the largest",
 
 # %% [markdown]
 # A TF32 product has three digits, since 0.30 · 2⁻¹⁰ = 0.0003. That is too few for a gradient check,
-# but plenty for training: `--device gpu` multiplies in TF32 unless `--precision fp32` says
-# otherwise.
+# but plenty for training: `--device gpu` multiplies in TF32, with `--precision fp32` in float32.
 #
 # ## Sums
 #
@@ -341,11 +339,9 @@ check(3, segment_sums, judge_segment_sums)
 # through a softmax at the scale 15 (which turns an error δ of a cosine into a relative error 15 δ
 # of a probability), and back. So the error is less than 15 · √60 · u < **10⁻⁵**.
 #
-# We have no second machine here. Instead we take the same step in float64, whose error is far
-# smaller.
+# Instead of a second machine we take the same step in float64, whose error is far smaller.
 #
-# **Predict:** would a test with this tolerance notice a broken step, whose scale is 15.015 instead
-# of 15?
+# **Predict:** would a test with this tolerance notice a step whose scale is 15.015 instead of 15?
 
 # %%
 config = ModelConfig(embedding_dim=40, layers=[60])

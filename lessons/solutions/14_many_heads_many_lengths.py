@@ -38,10 +38,6 @@ def own_rows(attention):
     return attention(qkv, offsets, 2)[:2], attention(qkv[:2], offsets[:2], 2)
 
 
-def only_first(attention):
-    return not np.allclose(*own_rows(attention))              # the word before it does not exist
-
-
 def only_last(attention):
     qkv, offsets = company()
     alone = attention(qkv[10:], np.array([0, 1]), 2)
@@ -52,5 +48,6 @@ def not_the_librarys(attention):
     return not np.allclose(own_rows(attention)[0], own_rows(lesson.padded_forward)[0])
 
 
-solution(1, solution_leaks, tempting_leaks, only_first, only_last, not_the_librarys,
+solution(1, solution_leaks, tempting_leaks, only_last, not_the_librarys,
+         lambda attention: not np.allclose(*own_rows(attention)),    # no word is before the first
          lambda attention: not np.array_equal(*own_rows(attention)))    # to the last digit

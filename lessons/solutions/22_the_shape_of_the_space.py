@@ -26,13 +26,9 @@ def all_pairs(u):
     return (u @ u.T)[~np.eye(len(u), dtype=bool)].mean()
 
 
-def in_blocks(u):
-    total = sum((u[k:k + 100] @ u.T).sum() for k in range(0, len(u), 100))
+def by_rows(u, rows=1):
+    total = sum(float((u[k:k + rows] @ u.T).sum()) for k in range(0, len(u), rows))
     return (total - len(u)) / (len(u) * (len(u) - 1))
-
-
-def by_rows(u):
-    return (sum(float((u @ row).sum()) for row in u) - len(u)) / (len(u) * (len(u) - 1))
 
 
 def solution_hub_of_twenty():
@@ -45,5 +41,6 @@ def tempting_hub_of_twenty():
     return np.concatenate([axes[:1], unit(3 * axes[:1] + axes[1:])])          # too near each other
 
 
-solution(1, solution_mean_cosine, tempting_mean_cosine, all_pairs, in_blocks, by_rows)
+solution(1, solution_mean_cosine, tempting_mean_cosine, all_pairs, by_rows,
+         lambda u: by_rows(u, 100))
 solution(2, solution_hub_of_twenty, tempting_hub_of_twenty)

@@ -60,8 +60,7 @@ for other in (man._replace(place=None), man._replace(activity=1)):
 # contradiction, they liked to write *nobody* or *sleeping*, and a classifier that never sees the
 # premise gets two thirds right (Gururangan et al. 2018). We plug that leak: whatever the label, a
 # hypothesis comes in one of two forms, particular words without a place or general words with one.
-# Then we choose a premise to make the label true. A contradiction keeps the topic, not the
-# activity.
+# Then we choose a premise that makes it true. A contradiction keeps the topic, not the activity.
 #
 # **Predict:** how well can a classifier do that sees only the hypothesis?
 

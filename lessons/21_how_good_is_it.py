@@ -91,7 +91,7 @@ for n in (120, 1500):
     low, high = interval(0.6, n)
     x = rng.standard_normal((2000, n))
     y = 0.6 * x + 0.8 * rng.standard_normal((2000, n))        # true correlation: 0.6/√(0.36 + 0.64)
-    draws = np.array([pearson(*pair) for pair in zip(x, y)])
+    draws = np.array([r_by_hand(*pair) for pair in zip(x, y)])
     print(f"n = {n}: {low:.3f} to {high:.3f}; 95% of 2,000 drawn samples: "
           f"{np.quantile(draws, 0.025):.3f} to {np.quantile(draws, 0.975):.3f}")
     expect(np.mean((draws > low) & (draws < high)), 0.93, 0.97, "share of the samples within")

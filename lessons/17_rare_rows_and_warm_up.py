@@ -170,7 +170,7 @@ check(1, climbing_gradients, judge_climbing)
 # **(1 − β₁)/(1 + β₁) · (1 + β₁ᵗ)/(1 − β₁ᵗ)**
 #
 # which is 1 at t = 1 and 0.23² for large t. So the first steps are up to 4.4 times as noisy as the
-# later ones, and can spoil a good start. **Warm-up** lets the rate rise from 0.
+# later ones and can spoil a good start. **Warm-up**: the rate rises from 0 in a tenth of all steps.
 
 # %%
 moves, optim = adam_moves(rng.standard_normal((20, 20_000))), OptimConfig()   # of 20,000 numbers

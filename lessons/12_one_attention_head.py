@@ -6,9 +6,9 @@
 # **Time** 60 minutes.
 #
 # **The answer in thirty seconds.** Each word asks all words a question. The answers are mixed, and
-# a softmax decides how much of each. That is three products of matrices, so its gradient is three
-# products as well, with the softmax's in the middle. Without a √m the softmax decides too early,
-# and a word that has decided no longer learns whom to ask.
+# a softmax decides how much of each. That is three products of matrices. Each gives two products on
+# the way back, with the softmax's gradient in the middle. In a wide head without a √m the softmax
+# decides too early, and a word that has decided no longer learns whom to ask.
 #
 # The DAN adds its words up. In "the trophy does not fit into the suitcase, it is too big" a sum
 # cannot say what "it" is. The word has to get its meaning from another word, and attention lets it
@@ -30,17 +30,15 @@ rng = np.random.default_rng(seed(10))
 # ## A dictionary that does not have to decide
 #
 # A Python dictionary compares your query with its keys, finds the one that is equal, and returns
-# its value. In attention each word j offers a key k_j and a value v_j. Word i comes with a query
-# q_i, and
+# its value. In attention each word j offers a key k_j and a value v_j. Word i has a query q_i, and
 #
 # - compares it with all keys: s_ij = q_i · k_j, a score for each word;
 # - makes shares of the scores: p_ij = e^s_ij / Σ_l e^s_il, positive, with the sum 1;
 # - fetches y_i = Σ_j p_ij v_j, a mixture of the values.
 #
-# If one key scores Δ higher than the n − 1 others, its share is
-# e^Δ/(e^Δ + n − 1) = **1/(1 + (n − 1) e^−Δ)**.
+# If one key scores Δ above the n − 1 others, its share is **1/(1 + (n − 1) e^−Δ)**.
 #
-# **Predict:** five words, one score is 5, the others 0. Which share does that one word get?
+# **Predict:** five words, one score is 5, the others 0. What share does that one word get?
 
 # %%
 def softmax(s):
@@ -75,34 +73,32 @@ s = q @ k.T / np.sqrt(m)              # (n, n): row i asks, column j is asked
 p = softmax(s)                        # (n, n): each row sums to 1
 y = p @ v                             # (n, m)
 
-# words 0 … n − 1 are one sentence of n words
-library_y, cache = attention_forward(qkv, [0, n], heads=1)
+library_y, cache = attention_forward(qkv, [0, n], heads=1)    # words 0 … n − 1: one sentence
 expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
 
 # %% [markdown]
 # ## Backwards, with three numbers
 #
 # Let "it" ask the words "trophy", "suitcase" and "it". To keep it small, m = 1: q = 1, the keys are
-# ln 2, 0, 0 and the values 4, 0, 0. So the powers of the scores are 2, 1, 1, and the shares ½, ¼,
-# ¼. And dy = 1: the loss grows with y.
+# ln 2, 0, 0 and the values 4, 0, 0. So e^s is 2, 1, 1, and the shares are ½, ¼, ¼. Let dy be 1.
 
 # %%
 small_k, small_v = np.array([np.log(2), 0, 0]), np.array([4.0, 0, 0])
-small_p = softmax(small_k)
-small_dp = 1 * small_v                                        # y = p · v: the slope at p_j is v_j
-print("shares p:", small_p, "  y:", small_p @ small_v, "  dp:", small_dp)
-print("the average of dp, with weights p:", small_p @ small_dp, "  dp less that:", small_dp - 2)
-print("ds, that times p:", small_p * (small_dp - 2), "  its sum:", (small_p * (small_dp - 2)).sum())
-nudged = softmax(small_k + [0.001, 0, 0]) @ small_v
-print(f"nudge the trophy's score by 0.001: y rises {(nudged - 2) / 0.001:.3f} times as much")
+small_y = lambda scores: softmax(scores) @ small_v
+print("shares p:", softmax(small_k), "  y:", small_y(small_k))
+for word, nudge in zip(("trophy", "suitcase", "it"), 0.001 * np.eye(3)):
+    rise = (small_y(small_k + nudge) - 2) / 0.001
+    print(f"nudge the score of “{word}” by 0.001: y rises {rise:.3f} times as much")
 
 # %% [markdown]
-# "Trophy" helps more than the average, so it gains share; the two others lose what it gains.
+# The score of "trophy" has the slope 1, the two others −½: what one gains, the others lose.
 #
 # **Now write all of it before you read on:** `yours/attention.py`, then `python -m lessons.yours
 # check attention`. It judges each step: dp, ds, dq, dk, dv.
 #
-# For n words, dy (n, m) arrives from above, and every pair of words does what you just saw:
+# Above, y = p · v, so dp is v = (4, 0, 0). Its average with the weights p is 2. "Trophy" helps more
+# than that, and p (dp − 2) = (1, −½, −½) are the slopes you saw. For n words, dy (n, m) arrives
+# from above, and every pair of words does the same:
 
 # %%
 def backward_by_loops(dy, q, k, v, p):
@@ -121,7 +117,7 @@ def backward_by_loops(dy, q, k, v, p):
 
 
 # %% [markdown]
-# ## The same as three products
+# ## The same as products of matrices
 #
 # Now without loops: the three steps in reverse. Two products of matrices have the gradients of
 # lesson 3, the softmax between them that of lesson 4, row by row:
@@ -156,7 +152,6 @@ dqkv = np.concatenate([dq, dk, dv], axis=1)                   # (n, 3m), side by
 expect([relative_error(dqkv, other) for other in (attention_backward(dy, cache),
         np.concatenate(backward_by_loops(dy, q, k, v, p), axis=1))], 0, 1e-13,
        "dqkv, ours against the library's and the loops'")
-# the rest is a linear layer's backward
 loss = lambda: float((attention_forward(x @ weight + bias, [0, n], heads=1)[0] * dy).sum())
 expect([relative_error(dqkv @ weight.T, numeric_gradient(loss, x)),
         relative_error(x.T @ dqkv, numeric_gradient(loss, weight))], 0, 1e-7, "the whole head")
@@ -248,7 +243,7 @@ for axes, p, title in ((first, before, "Before: everybody is asked alike"),
 for (kind, (some, _, _)), color in zip(runs.items(), ("C0", "C3", "C1")):
     curve.semilogy(some, color=color, label=kind)
 curve.axhline(1 - 1 / WORDS, color="k", linestyle=":", label="7/8: no looking")
-curve.set(title="Wrong: no better than none", xlabel="step of 64 sentences",
+curve.set(title="The wrong gradient buys nothing", xlabel="step of 64 sentences",
           ylabel="mean squared error")
 show(figure, "12_one_attention_head")
 
@@ -258,26 +253,27 @@ claim("the wrong backward's loss / the right one's", wrong / losses[-20:].mean()
 claim("dk = ds q: its loss / the loss with dk = 0", wrong / none, low=0.9)
 
 # %% [markdown]
-# No gradient is at least as good as the wrong one, and better in five of six seeds. With dk = 0 the
-# keys stay as they were drawn, and the queries learn to make something of them. The wrong gradient
-# keeps moving the keys under their feet. No error message says so: the loss falls, and stops far
-# from where it could be.
+# The wrong gradient buys nothing: in five of six seeds no gradient does better, in the sixth it is
+# 6% behind. With dk = 0 the keys stay as they were drawn, and the queries learn to make something
+# of them. The wrong gradient keeps moving the keys while the queries adjust to them. There is no
+# error message: the loss falls, and stops far from where it could be.
 #
 # ## Why √m: who gets the gradient
 #
 # Let the numbers of q, k and v be independent, with mean 0 and variance 1. A score is a sum of m
 # products of variance 1, so its size is √m. At m = 64 (the paper's width 512 in 8 heads) scores are
-# of size 8, and e⁸ is 3,000: before any training most words give nine tenths to a single word.
+# of size 8, and e⁸ is 3,000: of eight words, most give nine tenths to one before any training.
 #
 # Where one p is nearly 1, all entries of softmax's Jacobian, p_i (δ_ij − p_j), are nearly 0. So it
 # is often said that without the √m the gradient vanishes. Not on average! **Only words that
 # hesitate between two others get a gradient, and theirs is large.**
 #
-# Say that a word hesitates if its largest p is below 0.99. Then its two best scores are less than
-# ln 99 = 4.6 apart. Gaps between scores grow like √m, so the share of such words falls like 1/√m.
-# What a word that hesitates between a and b gets is p (1 − p)(dp_a − dp_b)(k_a − k_b), and both
-# differences grow like √m. So its g = ‖dq‖/√m, the size of each number in dq, grows like √m. Fewer
-# words, more for each: the *mean* of g stays. The *median*, what the typical word gets, does not.
+# Say that a word hesitates if its largest p is below 0.99. Nearly always its two best scores are
+# then less than ln 99 = 4.6 apart. Gaps between scores grow like √m, so the share of such words
+# falls like 1/√m. What a word that hesitates between a and b gets is p (1 − p)(dp_a − dp_b)(k_a −
+# k_b), and both differences grow like √m. So its g = ‖dq‖/√m, the size of each number in dq, grows
+# like √m. Fewer words, more for each: the *mean* of g stays. The *median*, what the typical word
+# gets, does not.
 #
 # **Predict:** without the √m, from m = 64 to m = 1024: by which factor do the words that hesitate
 # become fewer? And the mean of g?
@@ -304,21 +300,23 @@ for found, style, label in ((without, "o-", "without √m"), (with_root, "s--", 
         axes.loglog(widths, [statistic(found[width][0]) for width in widths], style, color=color,
                     label=f"{label}: {statistic.__name__} of g")
 axes.set(xlabel="m, the width of a head", ylabel="g, size of a word's gradient", xticks=widths,
-         xticklabels=widths, title="Without √m the mean stays, and the typical word gets nothing")
+         xticklabels=widths, title="Without √m the mean stays; in wide heads most get nothing")
 axes.minorticks_off()
 show(figure, "12_who_gets_the_gradient")
 
 (some_g, some), (g, few) = without[64], without[1024]
+print("median of g at m = 64: {:.3f}, with √m {:.3f}; at m = 256: {:.3f}".format(*(
+    np.median(found[0]) for found in (without[64], with_root[64], without[256]))))
 expect(some.mean() / few.mean(), 2.5, 4.6, "without √m: words that hesitate, m = 64 / 1024")
 expect(g.mean() / some_g.mean(), 0.6, 1.7, "without √m: mean of g, m = 1024 / 64")
 claim("without √m, m = 1024: share of the words that hesitate", few.mean(), 0.1, 0.25)
 claim("without √m: median of g, m = 1024 / 64", np.median(g) / np.median(some_g), high=0.01)
 
 # %% [markdown]
-# The words that hesitate become three to four times fewer, and the mean of g stays. At m = 1024
-# about one word in five has a part in a batch's gradient. A word that looks at the wrong place with
-# p ≈ 1 gets no gradient that could move it. With the √m scores are of size 1 for every m, and every
-# word keeps learning.
+# The words that hesitate become three to four times fewer, and the mean of g stays. At m = 64 the
+# typical word still gets 0.24, against 0.30 with the √m. At 256 it gets 0.01, and at 1024, where
+# one word in five hesitates, nothing: whoever looks at the wrong place with p ≈ 1 stays there. So
+# the √m matters more the wider a head is, or the larger its numbers become in training.
 #
 # ### Exercise 1: one question for all
 #
@@ -359,8 +357,7 @@ check(1, attention_pool_backward, judge_attention_pool)
 # - `core/attention.py`: `attention_forward`, `attention_backward`, for many heads and sentences at
 #   once. `self_attention_forward` puts the linear layers around them.
 # - The paper, §2.3.2, takes the encoder of Vaswani et al. (2017), who introduced the √m.
-# - To read further: [this layer in PyTorch](https://nlp.seas.harvard.edu/annotated-transformer/),
-#   from The Annotated Transformer.
+# - To read: [The Annotated Transformer](https://nlp.seas.harvard.edu/annotated-transformer/).
 
 # %% [markdown]
 # ## Claims
@@ -379,8 +376,8 @@ check(1, attention_pool_backward, judge_attention_pool)
 # ## What you know now
 #
 # - A head is three products and a softmax; backwards ds = p (dp − Σ p dp), dk = dsᵀ q/√m.
-# - One transpose forgotten: no error message, and a head no better than one with no dk at all.
-# - With the √m all words get a gradient; without it only the few that hesitate.
+# - One transpose forgotten: no error message, and a gradient that buys nothing over none at all.
+# - With the √m all words get a gradient; without it, in a wide head, only the few that hesitate.
 #
 # Next: lesson 13. So far attention does not know which word comes first.
 #

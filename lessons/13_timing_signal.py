@@ -5,9 +5,9 @@
 # **Gives** why positions are needed, what sines add, how similar two positions are.
 # **Time** 50 minutes.
 #
-# **The answer in thirty seconds.** Attention sees a set of words, not a row of them. So we add to
-# each word a vector that says where it is: the hands of a clock with many speeds, as sines and
-# cosines. Then one matrix can say "three words back", wherever you are.
+# **The answer in thirty seconds.** Attention sees a bag of words, not a sequence. So we add to each
+# word a vector that says where it is: the hands of a clock with many speeds, as sines and cosines.
+# Then one matrix can say "three words back", wherever you are.
 #
 # A sum of words cannot tell "dog bites man" from "man bites dog". Attention relates words to each
 # other, so you might expect it to manage. It does not.
@@ -83,8 +83,7 @@ def pack(sentences):
 d = 64
 config = ModelConfig(encoder="transformer", embedding_dim=d, layers=[d], heads=4, hidden=128,
                      transformer_layers=2)
-# rows of length about 1, as the library starts
-table = rng.standard_normal((5000, d)) / math.sqrt(d)
+table = rng.standard_normal((5000, d)) / math.sqrt(d)         # rows of length about 1
 params = {name: p.astype(np.float64) for name, p in initial_parameters(config, table, rng).items()}
 model = Model(params, config, len(table))
 
@@ -110,6 +109,8 @@ expect(1 - u[0] @ u[1], 1e-6, 0.1, "1 − cosine with it")
 # a fixed factor slower than the one before:
 #
 # t_k = 10,000^(k/(d/2 − 1)), signal(p) = [sin(p/t_0) … sin(p/t_last), cos(p/t_0) … cos(p/t_last)]
+#
+# With two hands, t = 1 and 10,000, position 0 is (0, 0, 1, 1) and 1 is (0.84, 0.0001, 0.54, 1).
 
 # %%
 def signal_by_hand(length, width):
@@ -272,8 +273,7 @@ check(2, broken_timescales, judge_broken_timescales)
 # **Predict:** is a random vector for each position enough for this task, or are sines needed?
 
 # %%
-PLAYERS = 12
-# word 12 is "beats"
+PLAYERS = 12                                                  # and word 12 is "beats"
 games = np.array([(a, PLAYERS, b) for a in range(PLAYERS) for b in range(PLAYERS) if a != b])
 winners = games[:, 0]
 small = ModelConfig(encoder="transformer", embedding_dim=16, layers=[16], heads=2, hidden=32,
@@ -317,8 +317,7 @@ claim("… with random vectors: loss at the end", random_losses[-1], high=0.02)
 # ## Where this lives
 #
 # - `core/attention.py`: `timing_signal`. `core/transformer_layers.py`:
-#   `placed_embedding_forward` multiplies by √d and adds it, at the words' positions. It is a
-#   constant: the backward has no line for it.
+#   `placed_embedding_forward` multiplies by √d and adds this constant at the words' positions.
 # - The paper, §2.3.2: a "timing signal" of sines and cosines, as in
 #   [tensor2tensor](https://github.com/tensorflow/tensor2tensor): all sines, then all cosines.
 #   Vaswani et al. (2017) print them in turns.
@@ -340,8 +339,7 @@ claim("… with random vectors: loss at the end", random_losses[-1], high=0.02)
 # %% [markdown]
 # ## What you know now
 #
-# - Attention by itself has no order: words in any order give one vector, and the loss stays at ln
-#   2.
+# - Attention by itself has no order: words in any order give one vector. The loss stays at ln 2.
 # - Any vector for each position mends that. With sines one matrix can ask for "three words back".
 # - On average the similarity of two positions falls with the logarithm of their distance.
 #

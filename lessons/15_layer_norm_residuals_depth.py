@@ -59,17 +59,14 @@ expect(relative_error(y, library_y), 0, 1e-14, "y, ours against the library's")
 
 # %%
 few, few_dy = np.array([1.0, 1, 5, 5]), np.array([4.0, 0, 0, 0])
-hat = (few - few.mean()) / few.std()
-few_dx = (few_dy - few_dy.mean() - hat * (few_dy * hat).mean()) / few.std()
-print("x̂:", hat, "  mean of dy:", few_dy.mean(), "  mean of dy x̂:", (few_dy * hat).mean())
-print("dx = (dy − 1 + x̂)/2:", few_dx, "  its sum:", few_dx.sum(), "  dx · x̂:", few_dx @ hat)
-nudged = few + [0.001, 0, 0, 0]
-moved_y = (nudged - nudged.mean()) / nudged.std() - hat
-print(f"nudge the first x by 0.001: dy · y rises {few_dy @ moved_y / 0.001:.3f} times as much")
+hat_of = lambda x: (x - x.mean()) / x.std()
+hat = hat_of(few)
+for i, nudge in enumerate(0.001 * np.eye(4), start=1):
+    rise = few_dy @ (hat_of(few + nudge) - hat) / 0.001
+    print(f"nudge x{i} by 0.001: dy · y rises {rise:.2f} times as much")
 
 # %% [markdown]
-# The first slope is 1, not 4/2 = 2: raising x₁ raises the mean as well, which pulls all numbers
-# down. It also changes the spread.
+# The first slope is 1, not 4/2 = 2: raising x₁ raises the mean, too, and changes the spread.
 #
 # **Now write it yourself, before you read on:** `yours/layer_norm.py`, then
 # `python -m lessons.yours check layer_norm`.
@@ -81,7 +78,7 @@ print(f"nudge the first x by 0.001: dy · y rises {few_dy @ moved_y / 0.001:.3f}
 by_loops = np.zeros(4)
 for i, j in np.ndindex(4, 4):
     by_loops[j] += few_dy[i] * ((i == j) - 1 / 4 - hat[i] * hat[j] / 4) / few.std()
-expect(np.abs(by_loops - few_dx).max(), 0, 1e-15, "the loop, for x = (1, 1, 5, 5)")
+expect(np.abs(by_loops - [1, -1, 0, 0]).max(), 0, 1e-15, "the loop, for x = (1, 1, 5, 5)")
 
 # %% [markdown]
 # ## The same in one line
@@ -92,6 +89,8 @@ expect(np.abs(by_loops - few_dx).max(), 0, 1e-15, "the loop, for x = (1, 1, 5, 5
 # projected out of dx̂, and the rest is scaled, as lesson 9 did with one direction:
 #
 # dx = s (dx̂ − **mean(dx̂)** − x̂ **mean(dx̂ x̂)**)
+#
+# In the example the means are 1 and −1, so dx = ½ ((4, 0, 0, 0) − 1 + x̂) = (1, −1, 0, 0).
 
 # %%
 dnormal = dy * weight                                         # (N, d): y = x̂ w + b
@@ -246,26 +245,24 @@ check(2, blind_start, judge_blind_start)
 # %% [markdown]
 # ## Four stacks, on paper
 #
-# Stack L sublayers, f with gain c forwards and backwards. V_l is the mean
-# square of the stream after l of them, G_l that of the gradient there. V_0 = 1, and the loss sends
-# G = 1 into the end.
+# Stack L sublayers, f with gain c forwards and backwards. V_l is the mean square of the stream
+# after l of them, G_l that of the gradient there. V_0 = 1, and the loss sends G = 1 into the end.
 #
-# - **Plain**, x ← f(x). Each gives a factor c, as in lesson 3: G_l is c to the power L − l.
+# - **Plain**, x ← f(x). Each gives a factor c, as in lesson 3: G_l = c^(L − l).
 # - **Residual**, x ← x + f(x). f(x) is unrelated to x, so the squares add: each V is 1 + c times
-#   the one below, and backwards likewise. G_l is 1 + c to the power L − l: it *explodes*.
+#   the one below, and backwards likewise. G_l = (1 + c)^(L − l): it *explodes*.
 # - **Post-norm**, x ← norm(x + f(x)), the original Transformer. Going back, norm divides by
 #   √(1 + c), the spread of its input; then the residual multiplies by √(1 + c): G_l = 1.
-# - **Pre-norm**, x ← x + f(norm(x)), and one norm at the end. f sees a stream of size 1 and adds
-#   always c: V_l = 1 + c l. Backwards, what comes through f is divided by the stream's size. Going
-#   down one sublayer, G is multiplied by 1 + c/V_l. Because V_(l+1) = V_l + c, this factor is
-#   V_(l+1)/V_l. In the product of these fractions all but two terms cancel: G_l = G_L · V_L/V_l.
+# - **Pre-norm**, x ← x + f(norm(x)), and one norm at the end. f sees a stream of size 1 and
+#   always adds c: V_l = 1 + c l. Backwards, what comes through f is divided by the stream's size.
+#   Going down one sublayer, G is multiplied by 1 + c/V_l. Because V_{l+1} = V_l + c, this factor is
+#   V_{l+1}/V_l. In the product of these fractions all but two terms cancel: G_l = G_L · V_L/V_l.
 #   The norm at the end gives G_L = 1/V_L, so G_l = **1/V_l = 1/(1 + c l)**. L has cancelled: a
 #   sublayer's gradient does not depend on how many come after it.
 #
 # ![One sublayer of each of the four stacks](pictures/15_four_stacks.svg)
 #
-# **Predict:** 24 sublayers, c = 0.32. What is the size (root of G) at the input of each of the four
-# stacks?
+# **Predict:** 24 sublayers, c = 0.32. What is the size (root of G) at the input of each stack?
 
 # %%
 ONES, ZEROS = np.ones(WIDTH), np.zeros(WIDTH)
@@ -325,8 +322,7 @@ axes.set(title="Gradients of four stacks: only with norms do they keep their siz
 show(figure, "15_layer_norm_residuals_depth")
 
 # %% [markdown]
-# At the input the gradient has the size 10⁻⁶ in the plain stack, 28 in the residual one, and 1 in
-# both stacks with norms.
+# The size at the input: 10⁻⁶ in the plain stack, 28 in the residual one, 1 in both with norms.
 #
 # ## What is wrong with post-norm?
 #
@@ -337,13 +333,11 @@ show(figure, "15_layer_norm_residuals_depth")
 # - Post-norm: the change is divided by 1 + c at once, and from then on passed unchanged. The sum
 #   over L sublayers is **2cδ² L/(1 + c)**.
 # - Pre-norm: the change made at height l grows by V_L/V_l, as the gradient does. The last norm
-#   divides by V_L: 2cδ²/V_l is left. The sum of 1/(1 + c l) over l is nearly an integral:
-#   **2δ² ln(1 + c L)**.
+#   divides by V_L: 2cδ²/V_l is left. The sum over l is nearly an integral: **2δ² ln(1 + c L)**.
 #
 # So a random change grows like √L in post-norm, like √ln L in pre-norm (Liu et al. 2020). But a
 # step of training is not random. Adam's first step moves each number by ± one rate, by the *sign of
-# its gradient*. All these changes push the output in one direction and do not cancel as random ones
-# do.
+# its gradient*. All these changes push the output in one direction and do not cancel.
 #
 # **Predict:** 48 sublayers instead of 1. How many times as far does a random change move the output
 # of each stack? And a step along the gradient's sign, of the same size?
@@ -378,8 +372,7 @@ steps, along = ({kind: [moved(kind, depth, by_gradient) for depth in (1, 48)]
                  for kind in ("post", "pre")} for by_gradient in (False, True))
 claim("random change, pre-norm: 48 sublayers / 1; derived 3.2",
       steps["pre"][1] / steps["pre"][0], 2.2, 4.5)
-claim("random change, post-norm: 48 / 1; derived 6.9",
-      steps["post"][1] / steps["post"][0], 4.5, 12)
+claim("random change, post-norm: 48 / 1; derived 6.9", steps["post"][1] / steps["post"][0], 4.5, 12)
 claim("the gradient's sign, pre-norm: 48 / 1", along["pre"][1] / along["pre"][0], 16, 64)
 claim("the gradient's sign: post-norm / pre-norm at 48 sublayers",
       along["post"][1] / along["pre"][1], low=1.5)
@@ -387,7 +380,7 @@ claim("the gradient's sign: post-norm / pre-norm at 48 sublayers",
 # %% [markdown]
 # A random change moves the pre-norm stack 3 times as far and the post-norm stack 7 times. A step
 # along the gradient's sign moves the pre-norm stack about 34 times as far (29 to 39 over five
-# seeds), and the post-norm stack four times further still. Pre-norm is safer, not safe.
+# seeds), and the post-norm stack four to six times further still. Pre-norm is safer, not safe.
 #
 # ## Where this lives
 #

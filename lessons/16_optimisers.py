@@ -27,8 +27,9 @@ from convsim_mini.core.optim import adam
 #
 # x_i ← **(1 − η λ_i)** x_i
 #
-# Each direction shrinks by a factor of its own. It *grows* where |1 − ηλ| > 1, that is for
-# **η > 2/λ**. So the steepest direction limits the rate for all, and the flattest one is slow.
+# Each direction shrinks by a factor of its own: with λ = 1 and 10 and η = 0.1 by 0.9 and 0, with
+# η = 0.2 by 0.8 and −1. It *grows* where |1 − ηλ| > 1, that is for **η > 2/λ**. So the steepest
+# direction limits the rate for all, and the flattest one is slow.
 
 # %%
 curvature = np.array([1.0, 1000.0])                           # κ = λ_max/λ_min = 1000
@@ -43,12 +44,9 @@ def bowl(x, A=axes_bowl):
 
 # %% [markdown]
 # At the best rate both ends shrink equally: 1 − ηλ_min = ηλ_max − 1. So η = 2/(λ_min + λ_max), and
-# the factor of a step is
+# a step has the factor **(κ − 1)/(κ + 1)**.
 #
-# **(κ − 1)/(κ + 1)**
-#
-# The loss falls by the square of that. To fall to a thousandth it needs ln 1000/(2 ln((κ+1)/(κ−1)))
-# steps, about 1.73 κ.
+# The loss falls by its square: to a thousandth in ln 1000/(2 ln((κ+1)/(κ−1))) ≈ 1.73 κ steps.
 #
 # **Predict:** κ = 1000. How many steps is that? And what happens with a rate 0.2% higher?
 
@@ -76,8 +74,7 @@ _, path = steps_to(1e-3, descent(2.002 / 1000), most=1000)
 expect(np.abs(path[1000, 1] / start[1]), 7, 8, "at 2.002/λ_max: how far out after 1000 steps")
 
 # %% [markdown]
-# It is 1,727 steps. With the higher rate the steep direction grows instead, sevenfold in 1,000
-# steps.
+# It is 1,727 steps. At the higher rate the steep direction grows instead: sevenfold in 1,000 steps.
 #
 # ## Momentum: add up what the steps agree on
 #
@@ -98,9 +95,9 @@ expect(np.abs(path[1000, 1] / start[1]), 7, 8, "at 2.002/λ_max: how far out aft
 #
 # √κ = (1 + √μ)/(1 − √μ), so **√μ = (√κ − 1)/(√κ + 1)**,  η = (1 + √μ)²/λ_max
 #
-# It is SGD's factor with √κ instead of κ. (At both ends the two roots are equal, and then
-# x_t = qᵗ (1 + a t) x₀ with q = √μ, a = 1 − q at λ_min and 1 + q at λ_max. So the loss rises first,
-# about seventyfold.)
+# It is SGD's factor with √κ instead of κ. (At both ends the two roots are equal. With q = √μ, then
+# x_t = qᵗ (1 + (1 − q) t) x₀ at λ_min and (−q)ᵗ (1 + (1 + q) t) x₀ at λ_max. So the loss rises
+# first, about seventyfold.)
 
 # %%
 def momentum(rate, mu):
@@ -123,8 +120,7 @@ expect(min(usual_steps), 70, 95, "μ = 0.9 at the best of seven rates: steps")
 
 # %% [markdown]
 # The usual μ = 0.9 at its best rate needs fewer steps than the formula's pair, which is optimal
-# only in the long run. The library has momentum as the m of Adam: m ← βm + (1 − β)g is (1 − β)
-# times the same sum.
+# only in the long run. The library has momentum as the m of Adam, (1 − β) times this sum.
 #
 # ### Exercise 1: how high may the rate be?
 #
@@ -138,13 +134,12 @@ def largest_rate(curvature, mu):
 
 
 def judge_largest_rate(largest_rate, rng):
-    for curve, mu in ((1.0, 0.0), (rng.integers(2, 50), 0.9),
-                      (50.0, rng.choice([0.3, 0.6]))):
+    for curve, mu in ((1.0, 0.0), (rng.integers(2, 50), 0.9), (50.0, rng.choice([0.3, 0.6]))):
         rate = largest_rate(curve, mu)
-        for part, grows in ((0.99, False), (1.01, True)):
+        for part, grows in ((0.999, False), (1.001, True)):
             size = np.abs(np.roots([1, -(1 + mu - part * rate * curve), mu])).max()
             assert (size > 1) == grows, (
-                f"λ = {curve}, μ = {mu}: at {part} times your rate |z| is {size:.3f}; put z = −1 "
+                f"λ = {curve}, μ = {mu}: at {part} times your rate |z| is {size:.4f}; put z = −1 "
                 "into the equation of the roots")
 
 
@@ -161,8 +156,7 @@ check(1, largest_rate, judge_largest_rate)
 # m and s start at 0. After t steps of a constant g, m = (1 − β₁ᵗ) g and s = (1 − β₂ᵗ) g². Both
 # start too small; dividing by 1 − βᵗ corrects that.
 #
-# **Predict:** leave both corrections out. β₁ = 0.9, β₂ = 0.999. Are the first steps too short or
-# too long?
+# **Predict:** leave both out, with β₁ = 0.9, β₂ = 0.999. Are the first steps too short or too long?
 
 # %%
 def adam_step(rate, beta1=0.9, beta2=0.999, epsilon=1e-8):
@@ -235,30 +229,29 @@ for how, Q, ends in (("along the axes", np.eye(20), {"high": 1}),
     claim(f"20 directions {how}: Adam's steps / momentum's", by_adam / by_momentum, **ends)
 
 # %%
-figure, count = plt.subplots()
-for name, step, rate, style in (
-        ("SGD", descent, 2e-3 * shares, "C0o-"),
-        ("momentum, μ = 0.9", lambda rate: momentum(rate, 0.9), 3.8e-3 * shares, "C1s--")):
-    count.loglog(rate, [steps_to(1e-3, step(each), most=4000)[0] for each in rate], style,
-                 label=name, markersize=4)
-count.loglog(adam_rates, adam_steps, "C2o-", label="Adam", markersize=4)
-count.loglog(adam_rates, turned_steps, "C3o-", label="Adam, bowl turned by 45°", markersize=4)
-count.set(xlabel="rate", ylabel="steps until the loss stays at a thousandth",
-          title="κ = 1000: each optimiser at several rates")
-show(figure, "16_bowl")
-
-figure, axes = plt.subplots()
+figure, panels = plt.subplots(1, 3, figsize=(14, 4.4))
+small, line = np.diag([1.0, 10.0]), np.linspace(-1.3, 1.3, 101)    # κ = 10, to see its shape
+grid = np.stack(np.meshgrid(line, line), axis=2)
+for axes, Q, title in zip(panels, (np.eye(2), turn), ("κ = 10, along the axes", "Turned by 45°")):
+    A, x = Q @ small @ Q.T, Q @ [-1.1, 0.6]
+    axes.contour(line, line, np.einsum("abi,ij,abj->ab", grid, A, grid), 9, colors="0.8")
+    for name, step in (("SGD", descent(2 / 11)), ("momentum, μ = 0.5", momentum(0.15, 0.5)),
+                       ("Adam, rate 0.1", adam_step(0.1))):
+        axes.plot(*steps_to(1e-3, step, A, x, most=1)[1][:31].T, "o-", markersize=3, label=name)
+    axes.set(title=f"{title}: 30 steps", xlabel="x₁", ylabel="x₂")
 for name, step in (("SGD", descent(best)), ("momentum, μ = 0.9", momentum(0.8 * 3.8e-3, 0.9)),
                    ("Adam, rate 0.05", adam_step(0.05))):
-    axes.semilogy([bowl(x)[0] for x in steps_to(1e-3, step)[1]], label=name)
-axes.set(xlabel="step", ylabel="loss", ylim=(1e-6, 200),
-         title="Adam gets down first, and bounces back")
+    panels[2].semilogy([bowl(x)[0] for x in steps_to(1e-3, step)[1]], label=name)
+panels[2].set(xlabel="step", ylabel="loss", ylim=(1e-6, 200),
+              title="κ = 1000: Adam is first, and bounces back")
 show(figure, "16_optimisers")
 
 # %% [markdown]
-# With a constant rate Adam does not stay down (second figure). s forgets: when g has been small for
-# long, √s is small, and a small g makes a large step. The loss rises again, the more the higher the
-# rate. That is why the rate falls to zero in the course of a training.
+# On the small bowl SGD goes to and fro, momentum swings past the bottom and returns, and Adam
+# starts with equal steps along both axes, whichever way the bowl lies. With a constant rate Adam
+# does not stay down (right). s forgets: when g has been small for long, √s is small, and a small g
+# makes a large step. The loss rises again, the more the higher the rate. That is why the rate falls
+# to zero in the course of a training.
 #
 # ## Where this lives
 #

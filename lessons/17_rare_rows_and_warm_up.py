@@ -6,10 +6,10 @@
 # **Time** 45 minutes.
 #
 # **The answer in thirty seconds.** Adam was made for numbers that have a gradient in every step.
-# The row of a rare word has one in a few steps of a thousand, and then Adam keeps moving it for ten
-# more. Adagrad gives each row a rate that falls with its own use, so rare rows still make large
-# steps. And Adam's first steps are as long as they are noisy, so the rate starts near zero:
-# warm-up.
+# The row of a rare word has one in only a few of a thousand steps, and after each of them Adam
+# keeps moving it for ten more. Adagrad gives each row a rate that falls with its own use, so rare
+# rows still make large steps. And Adam's first steps are as long as they are noisy, so the rate
+# starts near zero: warm-up.
 
 # %%
 import sys
@@ -70,8 +70,8 @@ def gradient_of(table, draw, noise=1.0):
 # 0.1/√0.001 · Σ_k (0.9/√0.999)^k = **31.8 rates, for one occurrence.**
 
 # %%
-way = -adam_moves(np.append(0.02, np.zeros(200)), first=10_000).sum()
-expect(way, 31, 32, "Adam, one occurrence: the way that the row goes, in rates")
+after_one = -adam_moves(np.append(0.02, np.zeros(200)), first=10_000)
+expect(after_one.sum(), 31, 32, "Adam, one occurrence: the way that the row goes, in rates")
 
 # %% [markdown]
 # **Adagrad** (Duchi et al. 2011) divides by the root of the *sum* of all squares so far. Then the
@@ -83,8 +83,8 @@ expect(way, 31, 32, "Adam, one occurrence: the way that the row goes, in rates")
 # So the first update of a row has the rms **rate**, however small the gradient. After k gradients
 # of one size it has gone rate · (1 + 1/√2 + … + 1/√k) ≈ 2 rate √k.
 #
-# **Predict** by which factor Adagrad's error is smaller than SGD's, if both get the best of three
-# rates: for frequent words? For rare ones?
+# **Predict:** SGD's error over Adagrad's, at the best of three rates: for frequent words? Rare
+# ones?
 
 # %%
 def trained(kind, rate):
@@ -102,8 +102,7 @@ def trained(kind, rate):
 
 
 chosen = {}
-for kind, some in (("SGD", (3, 7, 14)), ("Adam", (0.03, 0.1, 0.2)),
-                   ("Adagrad", (0.3, 0.7, 1.5))):
+for kind, some in (("SGD", (3, 7, 14)), ("Adam", (0.03, 0.1, 0.2)), ("Adagrad", (0.3, 0.7, 1.5))):
     errors = [trained(kind, rate) for rate in some]
     chosen[kind] = min(errors, key=np.mean)
     for rate, error in zip(some, errors):
@@ -117,20 +116,23 @@ claim("words 1 to 10: error of SGD / of Adagrad, at the same rates",
 claim("share of SGD's error in words 101 to 1000", chosen["SGD"][100:].sum() / chosen["SGD"].sum(),
       low=0.95)
 
-figure, axes = plt.subplots()
+figure, (axes, lone) = plt.subplots(1, 2, figsize=(12, 4.4), width_ratios=[1.4, 1])
 edges = np.unique(np.geomspace(1, words, 13).astype(int))
 for kind, color in (("SGD", "C0"), ("Adam", "C2"), ("Adagrad", "C1")):
     means = [chosen[kind][a - 1:b - 1].mean() for a, b in zip(edges, edges[1:])]
-    axes.semilogx(np.sqrt(edges[:-1] * edges[1:]), means, "o-", color=color, label=kind)
+    axes.loglog(np.sqrt(edges[:-1] * edges[1:]), means, "o-", color=color, label=kind)
 axes.set(xlabel="a word's rank by frequency", ylabel="mean squared error of its row",
-         title=f"{words:,} words after {steps:,} batches: nearly all the error is in rare rows")
+         title=f"{words:,} words after {steps:,} batches: rare rows have the error")
+lone.bar(range(30), after_one[:30], color="C2", label="one gradient, at step 0")
+lone.set(xlabel="steps after it", ylabel="move of the row, in rates",
+         title=f"Adam moves a row on and on: {after_one.sum():.1f} rates")
 show(figure, "17_rare_rows_and_warm_up")
 
 # %% [markdown]
-# The factor is about five for rare words, and two or more for frequent ones as well. But nearly all
-# the error is in the rare rows, and no rate helps SGD there: its best, 14, is already next to the
-# limit of 15, and costs the frequent words what rate 3 would give them. Adam is close behind
-# Adagrad; what it costs is two more tables and the time to go through them.
+# The factor is about five for rare words, and about two for frequent ones. But nearly all the error
+# is in the rare rows, and no rate helps SGD there: its best, 14, is already next to the limit of
+# 15, and with it the frequent words have 2.5 times the error that rate 3 would leave them. Adam is
+# close behind Adagrad; what it costs is two more tables and the time to go through them.
 #
 # Adagrad never forgets. After ten gradients of size 100, one of size 1 moves its row by rate/316 at
 # most. So the library uses Adagrad for rows, most of which are in few batches, and Adam for the
@@ -168,8 +170,7 @@ check(1, climbing_gradients, judge_climbing)
 # **(1 − β₁)/(1 + β₁) · (1 + β₁ᵗ)/(1 − β₁ᵗ)**
 #
 # which is 1 at t = 1 and 0.23² for large t. So the first steps are up to 4.4 times as noisy as the
-# later ones, and can spoil a good start. **Warm-up**: in a tenth of all steps the rate rises from
-# 0.
+# later ones and can spoil a good start. **Warm-up**: the rate rises from 0 in a tenth of all steps.
 
 # %%
 moves, optim = adam_moves(rng.standard_normal((20, 20_000))), OptimConfig()   # of 20,000 numbers
@@ -181,6 +182,14 @@ expect(noisy[0], 0.99, 1.01, "pure noise: rms of step 1, in rates")
 expect(noisy[19] / derived, 0.9, 1.1, f"… of step 20, over the derived {derived:.2f}")
 expect(moves.sum(axis=0).std() / (warming[:, None] * moves).sum(axis=0).std(), 6, 16,
        "20 steps of noise: without warm-up x moves so many times as far")
+t = np.arange(1, 21)
+figure, axes = plt.subplots(figsize=(8, 3.6))
+axes.plot(t, noisy, "o", label="without warm-up")
+axes.plot(t, np.sqrt(0.1 / 1.9 * (1 + 0.9**t) / (1 - 0.9**t)), "k:", label="derived")
+axes.plot(t, warming * noisy, "s-", color="C2", label="with warm-up over 100 steps")
+axes.set(xlabel="step", ylabel="rms of a number's move, in rates", xticks=(1, 5, 10, 15, 20),
+         title="Pure noise: Adam's first steps are four times as long as later ones")
+show(figure, "17_warm_up")
 
 # %% [markdown]
 # | | remembers | assumes | fails where |
@@ -193,9 +202,8 @@ expect(moves.sum(axis=0).std() / (warming[:, None] * moves).sum(axis=0).std(), 6
 # ## Where this lives
 #
 # - `core/optim.py`: `Adaptive`, `update_rows`. `core/schedule.py`: `rates`. All of this is ours.
-# - To read further: Duchi et al. (2011), section 1, on rare features; PyTorch's
-#   [SparseAdam](https://pytorch.org/docs/stable/generated/torch.optim.SparseAdam.html), another way
-#   out.
+# - To read further: Duchi et al. (2011), section 1, on rare features; another way out, PyTorch's
+#   [SparseAdam](https://pytorch.org/docs/stable/generated/torch.optim.SparseAdam.html).
 
 # %% [markdown]
 # ## Claims

@@ -19,12 +19,9 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
+from lesson import check, claim, expect, np, plt, seed, show
 from small_encoder import small_config, some_chat
-
-import numpy as np
 from tqdm import tqdm
-
 from convsim_mini.config import ModelConfig
 from convsim_mini.core.model import encoder_forward, loss_and_gradients, response_forward
 from convsim_mini.core.optim import Adaptive
@@ -43,8 +40,7 @@ rng = np.random.default_rng(seed(14))
 #
 # `chitchat-dataset` holds chats of real people, two at a time. A pair is a turn and the answer to
 # it. `some_chat` (in `small_encoder.py`) takes the first pairs, splits them by a hash of the
-# *input*, so that no input of dev has been trained on, and learns the pieces of words from train
-# only.
+# *input*, so that no input of dev has been trained on, and learns pieces of words from train only.
 
 # %%
 PIECES = 8_000
@@ -60,8 +56,7 @@ expect(np.isin(dev.keys[:, 0], train.keys[:, 0]).sum(), 0, 0, "inputs of dev tha
 # (lesson 5). The lowest loss that unit vectors can reach at the scale s is ln(1 + (K − 1) e^(−s
 # K/(K − 1))) (lesson 9), which is nearly 0 at s = 15.
 #
-# The model is the `chat` preset with smaller vectors, of 200 numbers. All runs use `step_once`, the
-# three lines.
+# The model is the `chat` preset with vectors of 200 numbers. `step_once` is the three lines.
 
 # %%
 config = small_config(PIECES)
@@ -87,12 +82,10 @@ def fresh():
 model, optimizer = fresh()
 
 # %% [markdown]
-# A model that cannot learn *one* batch by heart will not learn a corpus. So the cheapest test of
-# all is to give it the same 32 pairs in each step. The loss starts above ln 32 = 3.47 and has to
-# fall to nearly 0.
+# A model that cannot learn *one* batch by heart will not learn a corpus. So the cheapest test gives
+# it the same 32 pairs in each step. The loss starts above ln 32 = 3.47 and has to fall to nearly 0.
 #
-# **Predict:** 32 pairs, thousands of parameters. How many steps until the loss is below 0.1: one,
-# ten or a hundred?
+# **Predict:** 32 pairs, 2.9 million parameters. How many steps until the loss is 0.1: 1, 10 or 100?
 
 # %%
 one_batch = train.batch(rng.choice(train.pairs, 32, replace=False))
@@ -103,8 +96,7 @@ expect(losses[-1], 0, 0.05, "one batch, learned by heart")
 expect(np.argmax(np.array(losses) < 0.1), 1, 3, "steps until 0.1")
 
 # %% [markdown]
-# Two or three steps are enough, because each of the 32 pairs has words of its own, and the rows of
-# all these words move at once.
+# Two or three steps are enough: each pair has words of its own, and all their rows move at once.
 #
 # ### Exercise 1: what this test cannot see
 #
@@ -155,7 +147,7 @@ check(1, broken_batch, judge_broken_batch)
 #   √((d + e)/2)**.
 # - With **Adagrad by rows** each row that is touched moves by an rms of **table_rate**.
 #
-# **Predict:** rate 0.001 and a matrix of 100 × 200. Which ratio?
+# **Predict:** rate 0.001 and a matrix of 100 × 200. What ratio?
 
 # %%
 MATRIX, TABLE = "encoder.linear0.weight", "encoder.embedding.weight"
@@ -186,8 +178,7 @@ expect(table * np.sqrt(np.mean(rows**2)) / optim.table_learning_rate, 0.9, 1.01,
 # The matrix moves by one per cent, and the table's rows by 28: ten times and thirty times what we
 # just called healthy. And the first steps are the noisiest, too (lesson 17). So we do not take them
 # at full rate: during the **warm-up** `rates` lets the rate grow from nothing, over a tenth of all
-# steps. After that Adagrad slows down by itself, and in 80 steps the table's ratio has come down to
-# 2%.
+# steps. After that Adagrad slows down by itself: in 80 steps the table's ratio comes down to 2%.
 #
 # ### Exercise 2: the ratio of a table
 #
@@ -308,7 +299,7 @@ show(figure, "18_patients")
 # | leaps up, then near ln K | any | any | 2 to 4 times as large | the rate: divide by ten until it is quiet |
 # | rises | grows | negative | healthy | a sign; `directional_error` says so in two evaluations |
 # | a little below ln K, flat | ≤ 1 | 2, as if healthy | healthy | the scores cannot grow: the scale (lesson 9) |
-# | ln K to two digits | small | small | any | all sentences have nearly one vector. Check the ids first, then each layer |
+# | ln K to two digits | small | small | any | all sentences have nearly the same vector. Check the ids first, then each layer |
 #
 # Even the healthy run starts *above* ln K. This encoder begins as a weighted bag of words, so at a
 # scale of 15 its scores differ a lot from the first step on, and some of them are confidently
@@ -389,16 +380,15 @@ show(figure, "18_train_it")
 # %% [markdown]
 # Both are far above 1%, because a message and its answer share words. So that, not guessing, is the
 # baseline. At P@1 the trained model is only a little above TF-IDF, which is hard to beat where a
-# rare word is shared. Where none is shared, TF-IDF has nothing to go by, and at P@10 the model is
-# far ahead.
+# rare word is shared. Where none is shared TF-IDF is lost, and at P@10 the model is far ahead.
 #
 # Is it overfitting? The solid line cannot tell: each pair comes once, so its loss is as honest as
 # that of dev. The dashed one can. It shows the same batches to the finished model, which has seen
 # them all, and they lie one and a half nats below dev on average: so much has been learned by
 # heart. The early batches are known best, because they came when the rates were high.
 #
-# How sure are these figures? A P@1 of p from n queries has a standard error of √(p(1 − p)/n): one
-# point for 1,500 queries and p = 0.2. A comparison query by query tells more (lesson 21): where
+# How certain are these figures? A P@1 of p from n queries has a standard error of √(p(1 − p)/n):
+# one point for 1,500 queries and p = 0.2. A comparison query by query tells more (lesson 21): where
 # both systems are right, or both wrong, their difference is 0, so it varies less than either score.
 
 # %%

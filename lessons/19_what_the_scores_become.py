@@ -11,18 +11,14 @@
 # reveal at most ln K nats of what a model knows.
 #
 # Lesson 5 derived the loss's gradient. At which scores is it zero? Up to a constant for each input
-# there is one best score for each pair: how much more likely the reply is after this input than
-# overall.
+# there is one best score for each pair.
 
 # %%
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
-
-import numpy as np
+from lesson import check, claim, expect, np, plt, seed, show
 from tqdm import tqdm
-
 from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
 
 rng = np.random.default_rng(seed(8))
@@ -40,19 +36,18 @@ rng = np.random.default_rng(seed(8))
 # where the last step divides by the product over all candidates, which is the same for each a. A
 # softmax of scores says exactly that if
 #
-# s_ij = **log (p(j | i)/p(j))** + any number for each row
+# s_ij = **log (p(j | i)/p(j))** plus any constant for each row
 #
-# This is the pointwise mutual information, PMI (lesson A counts it for words). "Yes" fits
-# everywhere, and gets no score for being frequent: each time it is somebody else's reply, it is
-# pushed down.
+# This is the pointwise mutual information, PMI (lesson A counts it for words). A reply that follows
+# this input half of the time and an eighth of the time overall gets ln 4. "Yes" fits everywhere,
+# and gets no score for being frequent: each time it is somebody else's reply, it is pushed down.
 #
 # Let us test it in a world of 60 inputs and 200 replies. Each input has a few replies of its own,
 # and one reply in four is "yes", reply 0, whatever the input. There is no encoder: the scores are a
 # table of 60 × 200 free numbers, learned from nothing but random batches.
 #
 # **Predict:** after training, is the score of "yes" above, at, or below its PMI? Some sixteen of a
-# batch's 64 replies are "yes", so a row with that reply has fifteen duplicates of it among the
-# wrong.
+# batch's 64 replies are "yes", so a row with that reply has fifteen duplicates of it as wrong ones.
 
 # %%
 inputs, replies = 60, 200
@@ -112,17 +107,15 @@ show(figure, "19_what_the_scores_become")
 # %% [markdown]
 # The score of "yes" is at its PMI, 0, and its duplicates are what keeps it there. (The orange
 # dots, pairs met in fewer than one batch of 50, are a tenth of a nat too low on average. They are
-# pushed all the time and pulled hardly ever, so 4,000 steps are few for them; with 16,000 they are
-# closer.)
+# pushed all the time and pulled hardly ever, so 4,000 steps are few for them.)
 #
-# Why there? Let the shares of all "yes" of a row add up to P. A row with the reply "yes", one of
-# four, pulls them by 1 − P (lesson 5); each of the other rows pushes them by P. With q = ¼ the two
-# are equal if
+# Why there? Let P be what the softmax of a row gives to all copies of "yes" together. Of 64 rows 16
+# have the reply "yes", and each pulls by 1 − P (lesson 5). The other 48 each push by P. At P = ¼
+# both are 12. For any share q of "yes" the two are equal if
 #
 # q (1 − P) = (1 − q) P, that is **P = q**
 #
-# In a large batch P is q e^s/(q e^s + 1 − q) if "yes" has the score s and all others have their
-# PMI, so s = 0. Take the duplicates' pushes away and "yes" rises.
+# In a large batch P is q e^s/(q e^s + 1 − q) if "yes" has the score s and others their PMI: s = 0.
 #
 # ### Exercise 1: wrong answers from elsewhere
 #
@@ -159,17 +152,15 @@ check(1, wanted_scores, judge_wanted)
 # ## What a larger batch buys
 #
 # The mean PMI is I, the mutual information of input and reply: all that there is to know. A model
-# that knows nothing has the loss ln K. One that knows everything is at best I lower, and no loss
-# falls below
-# 0. So the most that a batch of K can reveal is
+# that knows nothing has the loss ln K. One that knows everything is at best I lower, and a loss
+# cannot be negative. So the most that a batch of K can reveal is
 #
 # ln K − loss ≤ **min(ln K, I)**
 #
 # (van den Oord et al. 2018, who named the loss InfoNCE, prove the part with I.) A batch of two asks
-# a question of one bit, ln 2 = 0.69 nats, and nobody can show more knowledge than the question asks
-# for.
+# a question of one bit, ln 2 = 0.69 nats, and no answer can show more than that.
 #
-# **Predict:** a model has the true PMI as its scores. Here I = 2.18 and e^I = 8.8. Which share of I
+# **Predict:** a model has the true PMI as its scores. Here I = 2.18 and e^I = 8.8. What share of I
 # shows in batches of 2, of 9, and of 512?
 
 # %%
@@ -184,15 +175,15 @@ claim("share of I that the least K with ln K ≥ I shows", shares[least], 0.5, 0
 claim("share of I that K = 512 shows", shares[512], 0.95, 1.05)
 
 # %% [markdown]
-# Batches of 2 show 26% of I, those of 9 show 69%, those of 512 show 99%. So ln K ≥ I is necessary,
-# but not enough.
+# Batches of 2 show 26% of I, of 9 show 69%, of 512 show 99%. So ln K ≥ I is necessary, not enough.
 #
 # It also means that losses at different K cannot be compared, and neither can a P@1 among different
 # numbers of candidates. That is why the evaluation always takes 100.
 #
 # ### Exercise 2: too few candidates
 #
-# A model knows I nats. With how few candidates is it *impossible* that it shows them all?
+# A model knows I nats. What is the smallest K, the number of candidates, at which ln K does not
+# forbid that it shows them all?
 
 # %%
 def least_batch(information):
@@ -238,7 +229,6 @@ check(2, least_batch, judge_least_batch)
 # - A batch of K shows at most ln K nats of what a model knows, and often less.
 #
 # To read on: [On variational bounds of mutual information](https://arxiv.org/abs/1905.06922) asks
-# what else could be measured. Next: lesson 20 gives one encoder two losses. Their gradients simply
-# add.
+# what else could be measured. Next: lesson 20 gives one encoder two losses: their gradients add.
 #
 # Solutions, for when you have tried: `lessons/solutions/19_what_the_scores_become.py`.

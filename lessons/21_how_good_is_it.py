@@ -6,24 +6,20 @@
 # **Time** 80 minutes, in two parts; the second begins at "Average precision".
 #
 # **The answer in thirty seconds.** A score is half a result. The other half is its interval, and
-# what the simplest methods get. On 120 pairs an r of 0.6 is sure to ± 0.11; comparing two systems
-# pair by pair is far sharper than looking at whether their intervals overlap; weighted words are as
-# good as a trained encoder; and guessing has a MAP of 0.645.
+# what the simplest methods get. On 120 pairs an r of 0.6 is known to about ± 0.12; comparing two
+# systems pair by pair is far sharper than looking at whether their intervals overlap; weighted
+# words are as good as a trained encoder; and guessing has a MAP of 0.645.
 #
-# A similarity correlates with people's at r = 0.60. What does such a number mean, how sure is it,
-# and what should we compare it with?
+# A similarity correlates with people's at r = 0.60. What does such a number mean, how certain is
+# it, and what should we compare it with?
 
 # %%
+import itertools
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
+from lesson import check, claim, expect, np, plt, seed, show
 from small_encoder import trained_encoder
-
-import itertools
-
-import numpy as np
-
 from convsim_mini.core.model import embed
 from convsim_mini.evaluation import cqa
 from convsim_mini.evaluation.baselines import bag_cosine, frequency_weight
@@ -75,17 +71,15 @@ expect(abs(pearson(score_0_to_5(angle), labels) - r_by_hand(angle, labels)), 0, 
 
 # %% [markdown]
 # The first two share one r, because one is a straight line of the other. The cosine is not: arccos
-# is a curve, and a curve changes r even where it keeps the order. So a paper has to say which
-# similarity it takes.
+# is a curve, and a curve changes r even where it keeps the order. A paper has to say which.
 #
-# ## How sure is an r?
+# ## How certain is an r?
 #
 # What we computed is the r of *these* 120 pairs. Another 120 would give another. How far off could
 # it be? Fisher found that artanh r is nearly normal with a standard error of 1/√(n − 3), so the 95%
 # interval is tanh(artanh r ± 1.96/√(n − 3)).
 #
-# **Predict:** for r = 0.6 and n = 120, how wide is it: 0.05, 0.12 or 0.23? And for the 1,500 pairs
-# of STS dev?
+# **Predict:** for r = 0.6, how wide is it for n = 120: 0.05, 0.12 or 0.23? And for 1,500 pairs?
 
 # %%
 def interval(r, n):
@@ -97,7 +91,7 @@ for n in (120, 1500):
     low, high = interval(0.6, n)
     x = rng.standard_normal((2000, n))
     y = 0.6 * x + 0.8 * rng.standard_normal((2000, n))        # true correlation: 0.6/√(0.36 + 0.64)
-    draws = np.array([pearson(*pair) for pair in zip(x, y)])
+    draws = np.array([r_by_hand(*pair) for pair in zip(x, y)])
     print(f"n = {n}: {low:.3f} to {high:.3f}; 95% of 2,000 drawn samples: "
           f"{np.quantile(draws, 0.025):.3f} to {np.quantile(draws, 0.975):.3f}")
     expect(np.mean((draws > low) & (draws < high)), 0.93, 0.97, "share of the samples within")
@@ -109,7 +103,7 @@ for n in (120, 1500):
 # But two systems that score the *same* pairs fail on the same hard ones, and what they have in
 # common cancels. So we draw pairs with replacement, compute both r on the same draw, and look at
 # their difference; 95% of the differences of 10,000 draws are the paired bootstrap interval (Efron
-# 1979). Whether two single intervals overlap says next to nothing; whether this one holds 0 does.
+# 1979). That two single intervals overlap says little. What counts is whether this one holds 0.
 #
 # ## Baselines that are hard to beat
 #
@@ -154,8 +148,8 @@ for row, (name, similarity) in enumerate(reversed(similarities.items())):
         right.plot(paired[name][0], row, "o", color="C0", markersize=9)
 right.axvline(0, color="k", linestyle=":")
 left.set_yticks(range(len(similarities)), list(reversed(similarities)))
-left.set(xlabel="Pearson's r with people, 95% interval", ylabel="similarity by", ylim=(-0.6, 3.6),
-         title="All four intervals overlap …")
+left.set(xlabel="r with one person's scores, 95% interval", ylabel="similarity by",
+         ylim=(-0.6, 3.6), title="All four intervals overlap …")
 right.set(xlabel="trained less this one, points, paired interval", ylabel="compared with",
           title="… and still one is clearly worse")
 show(figure, "21_how_good_is_it")
@@ -179,10 +173,9 @@ for name, least, most in (("words, weighted a/(a + p)", -1, 1), ("words, binary"
 # ## Tuning: one matrix
 #
 # The paper then fits one matrix M on top of frozen embeddings to people's scores, with the
-# similarity −arccos(cos(u1 M, u2 M)). Ours maximises r, from M = I, with a penalty for the distance
-# from I:
+# similarity −arccos(cos(u1 M, u2 M)). Ours starts at M = I and minimises
 #
-# loss = 1 − r + strength · ‖M − I‖²/e
+# 1 − r + strength · ‖M − I‖²/e
 #
 # **Predict:** M has 200 · 200 = 40,000 numbers, and there are 120 labels. Fit on half of the pairs,
 # test on the other half, six times for each strength. Does any strength raise r on the other half?
@@ -206,7 +199,7 @@ expect(known[-1], 0.95, 1, "weakest penalty: r on the fitted half, learned by he
 claim("the most that any of five strengths gains on the other half", gain.max(), high=0.015)
 
 # %% [markdown]
-# With 60 labels no strength adds as much as 0.015. And r on the fitted pairs tells nothing about
+# With 60 labels no strength adds anything. And r on the fitted pairs tells nothing about
 # the others: it goes to 1 while theirs goes down a little. (With the 5,749 pairs of STS train
 # tuning does help: see `report/README.md`.)
 #
@@ -261,8 +254,7 @@ check(1, folds, judge_folds)
 # **Predict:** for 3 relevant of 6, is it nearer to 0.3, 0.5 or 0.65?
 
 # %%
-# the library looks at ten
-padded = lambda relevant: np.pad(relevant, ((0, 0), (0, 10 - relevant.shape[1])))
+padded = lambda relevant: np.pad(relevant, ((0, 0), (0, 10 - relevant.shape[1])))    # to ten
 example = np.array([[True, False, True, False, False, True]])
 assert np.isclose(average_precision(padded(example))[0], (1 / 1 + 2 / 3 + 3 / 6) / 3)
 
@@ -288,8 +280,8 @@ expect(guessing, 0.6, 0.7, "so guessing has a MAP of")
 #
 # ## Ten questions of our own
 #
-# They have six candidates each, of which three ask the same. How sure is a MAP of ten questions? We
-# put the candidates in a random order, again and again, and see how far luck carries.
+# They have six candidates each, of which three ask the same. How certain is a MAP of ten questions?
+# We put the candidates in a random order, again and again, and see how far luck carries.
 #
 # **Predict** the range that holds 95% of these MAPs of guessing. And will TF-IDF, which looks for
 # shared rare words, be above or below guessing on this set?
@@ -310,8 +302,7 @@ expect(by_words - guessing, -0.2, -0.1, "MAP of TF-IDF on our set, less that of 
 # we built the set that way.
 #
 # To "Good vet for a cat" the candidate "Best cat food" shares the rare word and asks something
-# else; "Animal clinic" shares no word and asks the same. Before you believe the scores of a test
-# set, read some of it.
+# else; "Animal clinic" shares no word and asks the same. Before you believe a test set, read it.
 #
 # ## The order of equals
 #
@@ -328,8 +319,7 @@ expect(map_of(questions), 64, 65, "every score 0: MAP, that of the file's order"
 expect(map_of(relevant_first), 100, 100, "the same scores, relevant ones first in the file")
 
 # %% [markdown]
-# The MAP is 64 on our set and 100 on the other file, for the same system, which knows nothing. It
-# is the file that decides.
+# The MAP is 64 on our set and 100 on the other file, although this system knows nothing.
 #
 # ### Exercise 2: no credit for the file
 #
@@ -365,8 +355,7 @@ check(2, expected_average_precision, judge_expected)
 #
 # - `evaluation/metrics.py`: `pearson`, `pearson_interval`, `difference`, `average_precision`.
 #   `tune.py`: `similarity_backward`, `correlation_backward`.
-# - The paper, §4.3 (−arccos, tuning; Tables 3 and 4) and §4.4 (question ranking; Table 6). The
-#   intervals are ours.
+# - The paper, §4.3 (−arccos, tuning; Tables 3 and 4), §4.4 (question ranking). Intervals are ours.
 
 # %% [markdown]
 # ## Claims

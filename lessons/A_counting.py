@@ -18,11 +18,8 @@
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
+from lesson import check, claim, expect, np, plt, seed, show
 from before_training import D, Untrained, unit
-
-import numpy as np
-
 from convsim_mini.core.gradcheck import numeric_gradient, relative_error
 from convsim_mini.core.pairs import Split
 from convsim_mini.evaluation.metrics import pearson_interval
@@ -49,7 +46,7 @@ rng = np.random.default_rng(seed(18))
 # | cold ice | 5 | 5 · 24/(6 · 5) = 4 | 1.39 |
 # | cold tea | 1 | 1 · 24/(6 · 7) = 4/7 | −0.56 |
 #
-# **Predict:** "hot" and "warm" never meet. Which cosine will their vectors have?
+# **Predict:** "hot" and "warm" never meet. What cosine will their vectors have?
 
 # %%
 HOT, WARM, TEA, COLD, ICE = range(1, 6)                       # id 0 is the unknown word
@@ -143,8 +140,8 @@ counted = table_of(x)
 ladder = {"random rows": score("random rows", bags(world.random_rows)),
           "co-occurrences": score("co-occurrences", bags(counted))}
 # %% [markdown]
-# Random rows get 7%, and co-occurrences add only about one point, because "the" counts as much as
-# the words that matter.
+# Random rows get 7%, and co-occurrences add only a point: "the" counts as much as words that
+# matter.
 #
 # ## a/(a + p): what a frequent word is worth
 #
@@ -204,14 +201,18 @@ expect(lead(default, ladder["… and a\nrandom matrix"]), 1, 5, "identity over i
 # replies above the true one.
 
 # %%
-figure, axes = plt.subplots()
+figure, (heat, axes) = plt.subplots(1, 2, figsize=(12, 4.5), width_ratios=[1, 1.5])
+heat.imshow(library @ library.T, vmin=-1, vmax=1)             # the five words of the example
+heat.set(title="Cosines: “hot” is like “warm”, and like no other", xlabel="word", ylabel="word")
+for put in (heat.set_xticks, heat.set_yticks):
+    put(range(5), ("hot", "warm", "tea", "cold", "ice"))
 rate = np.array([hits.mean() for hits, _ in ladder.values()])
 axes.barh(list(ladder), 100 * rate, xerr=196 * np.sqrt(rate * (1 - rate) / len(default[0])),
           color=["C2" if scores is default else "C7" for scores in ladder.values()])
 axes.axvline(1, color="k", linestyle=":", linewidth=1)
 axes.invert_yaxis()
 axes.set(xlabel="P@1, per cent; dotted: guessing", ylabel="the encoder before training",
-         title="No gradient so far: the default start is right in one of five")
+         title="No gradient so far, and right in one case of five")
 show(figure, "A_counting")
 
 # %% [markdown]
@@ -249,11 +250,10 @@ check(1, alike_by_small_words, judge_small_words)
 #
 # All columns of U have length 1, so direction i has the share σᵢ^{2p}/Σⱼ σⱼ^{2p} of the squared
 # length of all rows. With p = 0 each direction has 1/D. And the first direction is a nuisance: M
-# has no negative number, so u₁ has none either (Perron and Frobenius), and it makes *every* cosine
-# larger.
+# has no negative number, so u₁ has none either (Perron, Frobenius): it makes *every* cosine larger.
 #
-# **Predict:** which share do the first 10 of 200 directions have with p = 1? And which p is better
-# for picking replies?
+# **Predict:** what share do the first 10 of 200 directions have with p = 1? Which p is better for
+# P@1?
 
 # %%
 sigma = np.linalg.norm(pmi.maximum(0).T @ U, axis=0)          # (200,)
@@ -291,9 +291,8 @@ claim("P@1 of p = 0, points over p = 1", lead(by_p[0], by_p[1]), low=1.5)
 # %% [markdown]
 # ## What you know now
 #
-# - Words that are used in the same places get near vectors, from nothing but counts and an SVD.
-# - This start has a P@1 of 20%, random rows with weights 16%: show it next to every result of
-#   training.
+# - Words that are used in the same places end up with similar vectors, from counts and an SVD.
+# - This start has a P@1 of 20%, random rows with weights 16%: show it next to every training's.
 # - A direction that all vectors share makes all cosines large: u₁ under U Σ^p.
 #
 # To read on: [Vector semantics and embeddings](https://web.stanford.edu/~jurafsky/slp3/), a chapter

@@ -9,17 +9,14 @@
 # returns before the work is done, and reports no wrong index. Products keep fewer digits, and sums
 # are added in another order. All five can be counted, modelled or derived without owning a GPU.
 #
-# Most of NumPy's functions exist in CuPy, for arrays that live on a GPU, so you change an import and
-# the code runs. This lesson is about the five ways in which it then surprises you.
+# Most of NumPy's functions exist in CuPy, for arrays that live on a GPU, so you change an import
+# and the code runs. This lesson is about the five ways in which it then surprises you.
 
 # %%
 import sys
 
 sys.path += [".", "lessons"]
-from lesson import check, claim, expect, plt, seed, show
-
-import numpy as np
-
+from lesson import check, claim, expect, np, plt, seed, show
 from convsim_mini.config import ModelConfig
 from convsim_mini.core.gradcheck import dense, relative_error
 from convsim_mini.core.layers import l2_normalize_forward, tanh_backward
@@ -125,14 +122,29 @@ print(f"the host's clock: {naive:,.0f} µs; after waiting {device.now:,.0f} µs"
 expect(device.now / naive, 199, 202, "100 launches of 1 ms: time with waiting / without")
 
 # %% [markdown]
-# The clock shows half a millisecond, and the device needs 100. "My GPU is 200 times as fast!" is
-# usually this.
+# The clock shows half a millisecond, the device needs 100. "200 times as fast!" is often just this.
 #
 # It is also why a training loop must not look at the loss in each step. Say the host needs h = 2 ms
 # to prepare a batch and the device d = 3 ms for a step. If nobody waits, the host prepares the next
 # batch while the device works, and a step takes max(h, d) = 3 ms. With `float(loss)` in the loop
 # the two take turns, and it takes h + d = 5 ms.
-#
+
+# %%
+figure, panels = plt.subplots(2, 1, figsize=(9, 4.2), sharex=True)
+for axes, waits in zip(panels, (False, True)):
+    host = done = 0                                           # ms
+    for k in range(5):
+        begin = max(done, host + 2)
+        axes.broken_barh([(host, 2)], (1, 0.8), color=f"C{k}")
+        axes.broken_barh([(begin, 3)], (0, 0.8), color=f"C{k}")
+        done = begin + 3
+        host = done if waits else host + 2
+    axes.set_yticks((0.4, 1.4), ("device: 3 ms", "host: 2 ms"))
+    axes.set(title=f"{'float(loss) in each step' if waits else 'Nobody waits'}: five steps take "
+             f"{done} ms", xlabel="ms (one colour: one step)", ylabel="who works")
+show(figure, "C_what_a_gpu_does_differently")
+
+# %% [markdown]
 # ### Exercise 1: time it right
 #
 # Write a `time_it` that returns how many µs *one* call of `work(device)` takes once it is compiled.
@@ -243,21 +255,14 @@ errors = np.array([np.linalg.norm(round_mantissa(a, k) @ round_mantissa(b, k) - 
                    for k in bits])
 errors /= np.linalg.norm(exact)
 
-figure, axes = plt.subplots()
-axes.semilogy(bits, errors, "o", label="both factors rounded, summed in float64")
-axes.semilogy(bits, 0.30 * 2.0**-bits, "k:", label="derived: 0.30 · 2⁻ᵇ")
 for name, k in (("bfloat16", 7), ("TF32, float16", 10), ("float32", 23)):
-    axes.annotate(name, (k, errors[k - 2]), (8, 8), textcoords="offset points")
-axes.set(xlabel="bits b of the mantissa", ylabel="relative error of a matrix product",
-         title="Each bit of the mantissa halves the error")
-show(figure, "C_what_a_gpu_does_differently")
+    print(f"{name:13} {k:2} bits: relative error {errors[k - 2]:.1e}, derived {0.30 * 2.0**-k:.1e}")
 claim("22 mantissas: measured / derived less 1, the largest",
       np.abs(errors / (0.30 * 2.0**-bits) - 1).max(), high=0.05)
 
 # %% [markdown]
 # A TF32 product has three digits, since 0.30 · 2⁻¹⁰ = 0.0003. That is too few for a gradient check,
-# but plenty for training: `--device gpu` multiplies in TF32 unless `--precision fp32` says
-# otherwise.
+# but plenty for training: `--device gpu` multiplies in TF32, with `--precision fp32` in float32.
 #
 # ## Sums
 #
@@ -266,6 +271,7 @@ claim("22 mantissas: measured / derived less 1, the largest",
 # last bit there. So a rounding has the mean square spacing²/12, and if their signs are random the
 # mean squares add up. For a million numbers the root of that sum is 224 u, near ¼ √n u, with u =
 # 2⁻²⁴. A GPU adds in pairs of pairs, and then each number takes part in only log₂ n roundings.
+# (NumPy's own `sum` works nearly like this, so it plays the GPU here.)
 #
 # **Predict:** a million numbers, added in pairs. Is the error nearer 1 u, 10 u or 100 u?
 
@@ -333,11 +339,9 @@ check(3, segment_sums, judge_segment_sums)
 # through a softmax at the scale 15 (which turns an error δ of a cosine into a relative error 15 δ
 # of a probability), and back. So the error is less than 15 · √60 · u < **10⁻⁵**.
 #
-# We have no second machine here. Instead we take the same step in float64, whose error is far
-# smaller.
+# Instead of a second machine we take the same step in float64, whose error is far smaller.
 #
-# **Predict:** would a test with this tolerance notice a broken step, whose scale is 15.015 instead
-# of 15?
+# **Predict:** would a test with this tolerance notice a step whose scale is 15.015 instead of 15?
 
 # %%
 config = ModelConfig(embedding_dim=40, layers=[60])

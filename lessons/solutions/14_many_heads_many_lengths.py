@@ -1,7 +1,8 @@
 """Solutions of lesson 14, Many heads, many lengths.
 
 1: Alone and in company a sentence must get the same rows. Changing the others' numbers misses the
-forgotten mask, which depends only on their lengths.
+forgotten mask, which depends only on their lengths. A leak may come from either side, so the first
+or the last sentence is not enough.
 """
 
 from prove import run_lesson, solution
@@ -37,9 +38,16 @@ def own_rows(attention):
     return attention(qkv, offsets, 2)[:2], attention(qkv[:2], offsets[:2], 2)
 
 
+def only_last(attention):
+    qkv, offsets = company()
+    alone = attention(qkv[10:], np.array([0, 1]), 2)
+    return not np.allclose(attention(qkv, offsets, 2)[10:], alone)
+
+
 def not_the_librarys(attention):
     return not np.allclose(own_rows(attention)[0], own_rows(lesson.padded_forward)[0])
 
 
-solution(1, solution_leaks, tempting_leaks, not_the_librarys,
+solution(1, solution_leaks, tempting_leaks, only_last, not_the_librarys,
+         lambda attention: not np.allclose(*own_rows(attention)),    # no word is before the first
          lambda attention: not np.array_equal(*own_rows(attention)))    # to the last digit

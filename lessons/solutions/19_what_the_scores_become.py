@@ -28,4 +28,5 @@ def tempting_least_batch(information):
 
 
 solution(1, solution_wanted_scores, tempting_wanted_scores)
-solution(2, solution_least_batch, tempting_least_batch)
+solution(2, solution_least_batch, tempting_least_batch,
+         lambda information: int(np.exp(information)))        # the largest that ln K forbids

@@ -23,8 +23,9 @@ QUICK = {
     "18": {"some_chat(40_000, PIECES)": "some_chat(6_000, PIECES)", "steps=80,": "steps=40,"},
     "20": {"train_model(6000,": "train_model(400,", "labels, steps=400)": "labels, steps=1)"},
     "21": {"= trained_encoder()": "= trained_encoder(4_000, 2_000)"},
-    "22": {"direction(then) for step, then in training(s, 140 if s == 40 else 80)":
-               "direction(started) for step in (80, 140)"}}
+    "22": {"dict(training(scale, steps))": "{80: started, 140: started}",
+           "direction(then) for step, then in some": "direction(started) for step in (80, 140)",
+           "training(10.0, 80)": "0", "training(20.0, 80)": "0"}}
 OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("11", "with the path forgotten", "dv = dy if forget else dy +", "dv = dy +"),
     ("00", "P@10 after less before",    # no training
@@ -60,7 +61,7 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "copy[part] for copy, part in zip(copies, parts)", "summed[part] for part in parts"),
     ("21", "r of the trained encoder",
      "labels = sts.labels", "labels = rng.permutation(sts.labels)"),
-    ("22", "largest N after 80 steps", "training(40.0, 80)", "training(40.0, 0)"),
+    ("22", "largest N after 80 steps", "at_15[80], at_40[80]", "at_15[80], started"),    # untrained
     ("B", "P@1 that the mistake costs",    # none is made
      "in parts_of(len(u), workers):", "in [slice(0, len(u))]:"),
     ("20", "conversations: AUC within a topic",    # the second kind for the first

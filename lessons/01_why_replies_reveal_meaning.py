@@ -11,8 +11,8 @@
 # are you?" and "How are you?" share three words of four, and mean different things. How could a
 # machine find out? The paper's answer: watch what people reply. "I am twenty" fits the first two.
 #
-# **In thirty seconds:** to guess a reply you need to know what it replies to, and nothing more. So a
-# machine that plays "which reply is mine?" keeps of each sentence what decides the reply. In real
+# **In thirty seconds:** to guess a reply you need only know what it replies to. So a machine that
+# plays "which reply is mine?" keeps, of each sentence, exactly what decides the reply. In real
 # conversations nobody knows how likely each reply is. So we build a small world in which we do know.
 
 # %%
@@ -262,7 +262,7 @@ for x, y in (("how old are you", "what is your age"), ("how old are you", "how a
 # ## Two controls
 #
 # Is it the replies? Train once more in a world in which they do not depend on the sentence. And do
-# sentences with *the same* replies get near *vectors*? Train in a world in which the three wordings
+# sentences with *the same* replies end up with similar *vectors*? Train in a world in which the three wordings
 # of a question have exactly the same replies.
 #
 # **Predict** both: the correlation in the first, the mean cosine of two wordings in the second.
@@ -278,7 +278,7 @@ claim("two wordings with the same replies: mean cosine", similarities(same)[one_
 
 # %% [markdown]
 # When replies have nothing to do with the sentence, nothing is learned. Wordings with the same replies
-# end up nearly at one place: their mean cosine is 0.95. The loss did not demand that: with 21 replies
+# end up in almost the same place: their mean cosine is 0.95. The loss did not demand that: with 21 replies
 # in 32 dimensions, two vectors may differ in a direction in which no reply looks. But the same
 # replies pull at both, and no reply pulls them apart.
 #

@@ -10,9 +10,9 @@
 # learns a little worse, and nobody knows why. So we compare every backward pass with a method that
 # needs no calculus: change an input a little and see how far the output moves.
 #
-# **In thirty seconds:** step ε to both sides and divide the rise by 2ε. In float64 take ε = 10⁻⁵: a
-# larger step bends, a smaller one rounds. A right backward then agrees to nine digits. Four things
-# can still fool you, and one of them fooled us.
+# **In thirty seconds:** step ε to both sides and divide the rise by 2ε. In float64 take ε = 10⁻⁵: with
+# a larger step the curve bends too much, with a smaller one rounding takes over. A right backward
+# then agrees to ten or eleven digits. Four things can still fool you, and one of them fooled us.
 
 # %%
 import sys
@@ -49,8 +49,9 @@ expect((one_sided - slope) / (epsilon * bend / 2), 0.99, 1.01,
 # %% [markdown]
 # ## A step to each side
 #
-# Now step to the left as well. The second derivative is the same on both sides, so it cancels, and
-# what is left comes from the third:
+# Now step to the left as well. For x³ at 1, with a step of 1, the rise to the right is 8 − 1 = 7, and
+# from left to right (8 − 0)/2 = 4. The true slope is 3. The second derivative is the same on both
+# sides, so it cancels, and what is left comes from the third:
 #
 # (f(x + ε) − f(x − ε)) / 2ε = f′ + **ε² f‴/6** + …
 #
@@ -63,9 +64,21 @@ expect((central - slope) / (epsilon**2 * third / 6), 0.99, 1.01,
        "error of the central slope / (ε² f‴/6)")
 print(f"{abs(one_sided - slope) / abs(central - slope):.0f} times as accurate as one-sided")
 
+figure, axes = plt.subplots(figsize=(8, 4))
+t = np.linspace(-0.15, 2.1)
+axes.plot(t, t**3, "k", linewidth=2, label="x³")
+axes.plot([0.4, 1.9], [-0.8, 3.7], "k:", label="its slope at 1: 3")
+for at, rise, color in (([1, 2], [1, 8], "C3"), ([0, 2], [0, 8], "C0")):
+    name = "to the right: 7/1 = 7" if at[0] else "to both sides: 8/2 = 4"
+    axes.plot(at, rise, "o-", color=color, label=name)
+axes.set(xlabel="x", ylabel="x³", title="Both secants miss the slope at 1. The one over both sides\n"
+         "runs nearly parallel to it")
+show(figure, "02_two_secants")
+
 # %% [markdown]
-# Three and a half: the error is 3086 times smaller. The factor is 3 f″/(ε f‴), of the size 1/ε. One
-# more evaluation buys half of all the digits, which is why gradient checks step to both sides.
+# Three and a half: the error is 3086 times smaller. The factor is 3 f″/(ε f‴), of the size 1/ε. For
+# one slope that costs nothing (two evaluations either way), for a gradient one more for each number;
+# and half of the digits come from it. That is why gradient checks step to both sides.
 #
 # ## Why not ε = 10⁻¹²?
 #
@@ -314,6 +327,6 @@ check(2, fooling_backward, judge_fooling)
 # - A check can call a right backward wrong: in float32, or near a kink.
 # - It can call a wrong one right: if that writes into dy, or if inputs or dy are too simple.
 #
-# Next: lesson 3 derives the matrix gradients that you have just checked.
+# Next: lesson 3 derives the gradient of a matrix product, and that of tanh.
 #
 # Solutions, for when you have tried: `lessons/solutions/02_finite_differences.py`.

@@ -86,8 +86,8 @@ expect(batch_softmax_forward(u, v, 15.0)[0], derived - 4 * noise, derived + 4 * 
 #
 # ## Above ln K, and yet right
 #
-# The loss judges probabilities. P@1 judges the *ranking*: how often has the true reply the highest
-# score? Here is `minimal.py` before any training: bags of random word vectors, weighted by frequency.
+# The loss judges probabilities. P@1 judges the *ranking*: how often does the true reply score
+# highest? Here is `minimal.py` before any training: bags of random word vectors, weighted by frequency.
 # (Lessons 6 to 9 explain it; for now the cell below is plumbing.) We take batches of 200 real pairs.
 #
 # **Predict:** its loss is above ln 200 = 5.30. Is its P@1 then below that of guessing, 0.5%?
@@ -145,7 +145,7 @@ check(1, dead_point, judge_dead_point)
 # **Write it before you read on:** `yours/batch_softmax.py`, then
 # `python -m lessons.yours check batch_softmax`. Lesson 4 has all that it takes.
 #
-# Take two pairs whose powers e^s are whole numbers: u and v are the unit vectors (1, 0) and (0, 1),
+# Take two pairs whose e^s are whole numbers: u and v are the unit vectors (1, 0) and (0, 1),
 # and the scale is ln 3. Then each row believes in its own reply with ¾. How should the loss change
 # if we raise the wrong score s₀₁ a little? Its p is ¼, and the loss is the mean of two rows: ⅛ of
 # the step.

@@ -369,22 +369,27 @@ model = Model(params, config, WORDS)
 both, encoder_cache = dan_forward(model, sentences)
 v, response_cache = response_forward(model, both[K:])
 _, loss_cache = batch_softmax_forward(both[:K], v, config.scale)
-kept = {"graph": megabytes([node.value for node in loss.ancestors() if node.parents]),
-        "hand": megabytes(arrays_of((encoder_cache, response_cache, loss_cache)))}
-claim("bytes kept for the backward, graph over hand", kept["graph"] / kept["hand"], low=3)
+order = loss.ancestors()
+made = [node.value for node in order if node.parents] + [node.grad for node in order[::-1]]
+of_graph = [megabytes(made[:k]) for k in range(len(made) + 1)]          # as they appear
+forward, caches = len(made) - len(order), megabytes(arrays_of((encoder_cache, response_cache, loss_cache)))
+claim("bytes kept for the backward, graph over hand", of_graph[forward] / caches, low=3)
 
 figure, axes = plt.subplots()
-for offset, name, of_table, color in ((0, "graph", by_graph, "C3"), (0.4, "hand", by_hand, "C2")):
-    axes.bar(np.arange(2) + offset, [kept[name], of_table / 1e6], 0.38, color=color, label=name)
-axes.set(xlabel="what is kept or made", ylabel="MB in one step, float64", xticks=[0.2, 1.2],
-         xticklabels=["values for the backward", "gradient of the table"],
-         title=f"{2 * K} sentences: a graph keeps {kept['graph'] / kept['hand']:.0f} × as much,\n"
-               f"and the table's gradient is {by_graph / by_hand:.0f} × as large")
+axes.step(range(len(of_graph)), of_graph, where="post", color="C3", linewidth=2, label="graph")
+axes.plot([0, forward, len(made) - 4, len(made)], [0, caches, caches, caches + by_hand / 1e6], "C2o-",
+          label="by hand: caches, and in the end the table's gradient")
+axes.axvline(forward, color="black", linestyle=":", label="the loss; then back")
+axes.text(2, of_graph[2] - 2.2, "take: a row a word or bigram")
+axes.text(len(made) - 7, of_graph[-1] - 2, "its backward: a whole table", ha="right")
+axes.set(xlabel="steps of the graph, forward and back", ylabel="MB kept, float64",
+         title=f"At the loss a graph has kept {of_graph[forward] / caches:.0f} × as much,\n"
+               f"and the table's gradient will be {by_graph / by_hand:.0f} × as large")
 show(figure, "10_an_autograd_in_sixty_lines")
 
 # %% [markdown]
-# Most of the graph's memory is the embeddings that `take` fetched, one row for each word and
-# bigram. By hand the bag adds the rows where they are (lesson 8).
+# Most of what the graph keeps forward is the embeddings that `take` fetched, and on the way back the
+# whole table that it fills. By hand the bag adds the rows where they are (lesson 8).
 #
 # A framework's autograd is better than ours: its rules save only what they read, its embedding has
 # a `sparse` switch, its cross-entropy is one rule. But **somebody derived each of these by hand**.

@@ -69,7 +69,7 @@ expect(len(of_rows) / len(params["table"]), 0.05, 0.15, "share of the table's ro
 # ## The loss goes back
 #
 # `loss_and_gradients` walks back up. Here it is once more, written from the picture, with a switch
-# that forgets one of the two paths of v: a bug many of us have written, and no error tells.
+# that forgets one of the two paths of v: a bug many of us have written, and there is no error message.
 
 # %%
 def gradients(params, pairs, forget):

@@ -5,9 +5,8 @@
 # see it fail.
 # **Time** 25 minutes.
 #
-# The other lessons go from one derivative up to the whole encoder. This one uses it as you would
-# use any library. We explain nothing yet. Write down every "why?"; the table at the end says which
-# lesson answers it.
+# The other lessons go from one derivative up to the whole encoder. This one uses it like any library
+# and explains nothing yet. Write down every "why?"; the table at the end says which lesson answers it.
 #
 # **In thirty seconds:** an encoder turns a sentence into a vector, and the angle between two vectors
 # says how alike the sentences are. This one has read chat and nothing else. It learned to find the
@@ -51,14 +50,12 @@ print(f"{len(vectors)} vectors of {vectors.shape[1]} numbers; the first begins w
 expect(np.abs((vectors**2).sum(axis=1) - 1).max(), 0, 1e-5, "squared length less 1")
 
 # %% [markdown]
-# All vectors have length 1, so their dot product is the cosine of their angle: 1 for equal
-# directions, 0 for a right angle.
+# All vectors have length 1: a dot product is the cosine, 1 for equal directions, 0 for a right angle.
 #
 # ## Pick the true reply
 #
-# Training showed the encoder messages and replies, and it had to find the true reply among others.
-# Here are 1,600 messages that it has not seen. Is the true reply the nearest of 100 (P@1)? Is it
-# among the ten nearest (P@10)?
+# In training the encoder had to find the true reply to a message among others. Here are 1,600 messages
+# that it has not seen. Is the true reply the nearest of 100 (P@1)? Is it among the ten nearest (P@10)?
 #
 # **Predict:** guessing is right in 1% and in 10%. And the encoder, before training and after?
 
@@ -174,8 +171,7 @@ print(f"(standard error {rises.std() / len(rises)**0.5:.3f})")
 
 # %% [markdown]
 # The encoders before and after training are equally good, as far as 120 pairs can tell (lesson 21):
-# 0.65 and 0.64. Words without any training come last. (The intervals are about other pairs, not
-# about other people.)
+# 0.65 and 0.64. Words without training come last. (The intervals cover other pairs, not other people.)
 #
 # And our four pairs above? 31 of these 120 have a score of 4 or 5, and we did not choose them. Their
 # cosine rises by 0.001 ± 0.015: not at all. Four examples are an anecdote, especially if the author
@@ -198,13 +194,11 @@ messages = after.encode([message for message, _ in asked])
 print(f"the nearest reply of {times} of the {n:,} messages: {replies[hub][:60]}")
 
 # %% [markdown]
-# One "Hello!" is the nearest reply of 74 messages. Such a *hub* spoils a search; lesson 22 asks where
-# it comes from.
+# One "Hello!" is the nearest reply of 74 messages. Such a *hub* spoils a search (lesson 22).
 #
 # ### Exercise 1: search in three lines
 #
-# You need `after.encode` and NumPy, and nothing else. Then go hunting by hand: which two sentences of
-# opposite meaning have a cosine above 0.9?
+# `after.encode` and NumPy suffice. Then hunt: which two opposite sentences reach a cosine of 0.9?
 
 # %%
 def search(question, lines, top):

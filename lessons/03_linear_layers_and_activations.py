@@ -32,8 +32,7 @@ rng = np.random.default_rng(seed(3))
 # y_be = Σ_d x_bd W_de + b_e
 #
 # **Write it before you read on:** `python -m lessons.yours` makes a folder `yours`. Its page
-# `yours/linear.py` has this forward and an empty backward. Then
-# `python -m lessons.yours check linear`.
+# `yours/linear.py` has this forward and an empty backward. Then `python -m lessons.yours check linear`.
 #
 # First with numbers small enough to do in your head: two sentences of two numbers, and a loss
 # L = Σ y dy. Nudge one weight, W₁₀ = 3. Which outputs move? Entry 0 of both rows, by x₀₁ = 2 and by
@@ -48,9 +47,8 @@ print("y =", (x @ (weight + nudge)).tolist(), "  L =", (x @ (weight + nudge) * d
 print("all six weights, one after the other:", (x.T @ dy).tolist())
 
 # %% [markdown]
-# So it does, from 9 to 12. (y is linear in W, so even a step of 1 gives the exact slope.) In general,
-# W_de moves entry e of every row, by x_bd each. A weight that is used B times has B slopes, and they
-# add up:
+# So it does, from 9 to 12. (y is linear in W: even a step of 1 gives the exact slope.) In general, W_de
+# moves entry e of every row, by x_bd each. A weight used B times has B slopes, and they add up:
 #
 # dW_de = Σ_b x_bd dy_be
 #

@@ -34,8 +34,8 @@ rng = np.random.default_rng(seed(7))
 # Add the same number t to all scores: e^t appears above and below the line and cancels. A softmax
 # only sees *differences* between scores. Everything below follows from that.
 #
-# **Predict:** the softmax of (0, 1, 2) is about (0.09, 0.24, 0.67). What is that of (1000, 1001,
-# 1002), by exactly this formula, in float64?
+# **Predict:** the softmax of (0, 1, 2) is about (0.09, 0.24, 0.67). What is that of (1000, 1001, 1002),
+# by exactly this formula, in float64?
 
 # %%
 with np.errstate(over="ignore", invalid="ignore"):    # NumPy would warn here; listen when it does
@@ -43,9 +43,8 @@ with np.errstate(over="ignore", invalid="ignore"):    # NumPy would warn here; l
         print("by the formula:", s, "→", (np.exp(s) / np.exp(s).sum()).round(3))
 
 # %% [markdown]
-# e¹⁰⁰⁰ is inf and inf/inf is nan. But only differences count, so we may subtract the largest score
-# from all of them. Then the largest power is e⁰ = 1. Nothing overflows, and what becomes 0 was below
-# 10⁻³⁰⁰ anyway.
+# e¹⁰⁰⁰ is inf and inf/inf is nan. But only differences count, so we may subtract the largest score from
+# all of them. Then the largest power is e⁰ = 1. Nothing overflows, and what becomes 0 was below 10⁻³⁰⁰.
 
 # %%
 def softmax_forward(s):
@@ -116,8 +115,7 @@ backwards = {
     "wrong sign": lambda dp, p: -softmax_backward(dp, p),
     "forgets the factor p": lambda dp, p: dp - (dp * p).sum(axis=-1, keepdims=True),
     "plain mean instead of Σ dp p": lambda dp, p: p * (dp - dp.mean(axis=-1, keepdims=True)),
-    "forgets − Σ dp p": lambda dp, p: p * dp,
-}
+    "forgets − Σ dp p": lambda dp, p: p * dp}
 
 
 def distance(backward, dp):
@@ -246,9 +244,8 @@ print("as one:  gradient", cross_entropy_backward(1.0, cache)[0])
 expect(library_loss, 800 - 1e-9, 800 + 1e-9, "as one:  loss")
 
 # %% [markdown]
-# In two steps the loss is inf and the gradient nan. One nan infects every parameter it touches, and
-# from there everything. The library computes the logarithm itself: log p = s − log Σ e^s, with the
-# largest score taken out of the sum.
+# In two steps the loss is inf and the gradient nan. One nan infects every parameter it touches. The
+# library computes log p itself, as s − log Σ e^s, with the largest score taken out of the sum.
 #
 # ### Exercise 2: log-softmax
 #

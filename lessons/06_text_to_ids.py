@@ -6,9 +6,8 @@
 # pieces for nearly every word; how 230,000 word pairs fit into fewer rows.
 # **Time** 45 minutes.
 #
-# A model never sees a word. It sees row numbers of a table, and two texts with the same rows are the
-# same text to it. So whatever we merge here is gone for good, and whatever we split has to be learned
-# twice. Where should we cut?
+# A model sees no words, only row numbers of a table, and two texts with the same rows are the same to
+# it. What we merge here is gone for good, and what we split must be learned twice. Where should we cut?
 #
 # **In thirty seconds:** cut at spaces and punctuation, spell rare words with pieces of frequent ones,
 # lay all sentences end to end, and let a hash find a row for each pair of neighbours.
@@ -67,9 +66,8 @@ expect(len(counts) / len(by_space), 0.35, 0.65, "share that is left")
 #
 # **P(the next token is new) ≈ N₁ / N**
 #
-# That assumes that the next token is drawn like those before, so we shuffle the turns before we
-# split them. In real conversations the subject changes. Unshuffled, the fifth that we hold out talks
-# about other things than the rest.
+# That assumes that the next token is drawn like those before, so we shuffle the turns before the split.
+# In real conversations the subject changes: unshuffled, the held-out fifth talks about other things.
 #
 # **Predict:** is N₁/N then too small or too large?
 
@@ -137,9 +135,8 @@ claim("pieces for each held-out word", np.mean([len(pieces) for pieces in ids]),
 #
 # ## Packed: sentences end to end
 #
-# Sentences have different lengths. The usual way is a rectangle as wide as the longest sentence,
-# filled up with zeros, and a mask that says which zeros are padding. We lay sentences end to end
-# and keep the place at which each begins:
+# Sentences differ in length. The usual way is a rectangle as wide as the longest sentence, filled up
+# with zeros, and a mask that marks the padding. We lay them end to end and note where each begins:
 #
 # sentence b is **ids[offsets[b]:offsets[b + 1]]**
 #
@@ -205,8 +202,7 @@ expect(n / len(vocabulary.pieces), 10, 40, "bigrams for each piece")
 #
 # **P(sharing) = 1 − (1 − 1/m)ⁿ⁻¹ ≈ 1 − e^(−n/m)**
 #
-# **Predict:** if there are as many rows as pairs, m = n, how many pairs share one: almost none, a
-# third, most?
+# **Predict:** with as many rows as pairs, m = n, how many pairs share one: almost none, a third, most?
 #
 # A bad hash does worse. For comparison we take the sum of the two ids. It cannot tell "you are"
 # from "are you", and it reaches at most twice as many rows as there are pieces.

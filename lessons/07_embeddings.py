@@ -63,8 +63,7 @@ expect(relative_error(dtable, numeric_gradient(loss, table)), 0, 1e-8, "Oᵀ dy,
 #
 # Forward `y = table[ids]`, so backward `dtable[ids] += dy`. It reads just like the sum above.
 #
-# **Predict:** row 2 is at places 0, 2 and 4 of the text. What will `dtable[2]` be:
-# dy₀ + dy₂ + dy₄, only dy₀, or only dy₄?
+# **Predict:** row 2 is at places 0, 2 and 4. Is `dtable[2]` dy₀ + dy₂ + dy₄, only dy₀, or only dy₄?
 
 # %%
 def hasty_backward(dy, ids, R):

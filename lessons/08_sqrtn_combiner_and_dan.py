@@ -152,16 +152,14 @@ for r in (3, 1):
     print(f"row {r} higher by 0.001: the loss rises by {rise:.3f}")
 
 # %% [markdown]
-# **Now write the backward, before you read on:** `yours/embedding_bag.py`, then
-# `python -m lessons.yours check embedding_bag`.
+# **Now write it:** `yours/embedding_bag.py`, then `python -m lessons.yours check embedding_bag`.
 #
 # If row r moves, y_b moves count_br/√n_b times as far. So row 3 collects 2 · 2/√4 = 2, as measured. Row
 # 1 is in both sentences, and its gradients from all places add up: 2/√4 + 5/√1 = 6.
 #
 # dE_r = Σ_b count_br dy_b / √n_b
 #
-# The forward as loops, on a batch with a word twice in one sentence, a word in two sentences,
-# sentences of different lengths, and a row that nobody uses:
+# The forward as loops. The batch has a repeated word, a shared word, three lengths, and an unused row:
 
 # %%
 # 3 1 3 4 | 1 | 0; row 2 unused
@@ -282,8 +280,7 @@ expect(max(relative_error(dense(grads[name], p), dense(library_grads[name], p))
 # sentence, u = x W/‖x W‖. Replace x by c x, for any c > 0: c appears above and below the line, and
 # cancels. So a sum, a mean and a sum/√n give the same u.
 #
-# **Predict:** the gradient of the table is multiplied by c on its way through the bag. Does at
-# least the gradient depend on the combiner?
+# **Predict:** the table's gradient is multiplied by c in the bag. So does it depend on the combiner?
 
 # %%
 def u_and_gradients(power, with_tanh):
@@ -313,8 +310,7 @@ for name, with_tanh, worst, low, high in (("one linear layer", False, max, 0, 1e
 #
 # ### Exercise 2: bring it back
 #
-# Write an encoder that ends with unit length and in which the √n counts, so that tripling x changes
-# u. One more layer is enough. Which kinds work?
+# Write an encoder with unit length at the end in which tripling x changes u. Which extra layer will do?
 
 # %%
 def encoder_that_sees_length(x):

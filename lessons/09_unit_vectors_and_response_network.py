@@ -40,8 +40,7 @@ for what, nudge in (("x₁", [0.001, 0]), ("x₂", [0, 0.001]), ("x along itself
     print(f"nudge {what} by 0.001: y₁ moves by {moved / 0.001:.3f} times as much")
 
 # %% [markdown]
-# **Now write the backward yourself, before you read on:** `yours/l2_normalize.py`, then
-# `python -m lessons.yours check l2_normalize`.
+# **Now write it:** `yours/l2_normalize.py`, then `python -m lessons.yours check l2_normalize`.
 #
 # Nudge one number x_j. The numerator changes only at place j. The length changes too, by
 # ∂n/∂x_j = x_j/n = y_j, and that shrinks *all* the numbers:
@@ -83,8 +82,7 @@ expect([relative_error(dx, l2_normalize_backward(dy, cache)), relative_error(twi
        "the library's dx; twice the length, half the gradient; dx · x, a right angle")
 
 # %% [markdown]
-# At x = 0 the formula says 0/0. The library leaves a zero row as it is, or a single empty sentence
-# could turn every parameter into nan.
+# At x = 0 that is 0/0. The library leaves a zero row as it is, or one such row could turn all into nan.
 #
 # ## What happens to the length
 #
@@ -162,11 +160,10 @@ for scale in (1, 5, 15):
 # %% [markdown]
 # At scale 1 the loss can fall to 5.93: a perfect model is only one nat better than knowing nothing.
 #
-# There are two remedies. In the paper's, u has unit length, v′ may have any length, and the scale
-# is 1. In ours both have unit length and the scale is 15. On the default corpus, with
-# v′ = layers(v) and our learning rates in both, ours brings P@1 to 24.4 and the paper's way to 12.7,
-# but that was not tuned for so short a run. (With our residual, below, it is 33.2;
-# `convsim_mini/report/README.md`.)
+# There are two remedies. In the paper's, u has unit length, v′ may have any length, and the scale is 1.
+# In ours both have unit length and the scale is 15. On the default corpus, with v′ = layers(v) and our
+# learning rates in both, ours brings P@1 to 24.4 and the paper's way to 12.7, but that was not tuned
+# for so short a run. (With our residual, below, it is 33.2; `convsim_mini/report/README.md`.)
 #
 # ## Part two: the echo
 #
@@ -179,16 +176,14 @@ for scale in (1, 5, 15):
 # and hardly any sentence is its own answer. Here is a small world with this problem: twelve
 # sentences in a circle, each answered by the next. Each has a free vector of length 1.
 #
-# **Predict:** with the cosine as the score, in how many of the twelve rows will the true reply win
-# after training?
+# **Predict:** the score is the cosine. In how many of the twelve rows will the true reply win?
 
 # %%
 sentences, width, scale = 12, 16, 20.0
 reply = (np.arange(sentences) + 1) % sentences                # sentence i is answered by i + 1
 
 # %% [markdown]
-# In none of the twelve rows. The sentence itself is among the candidates (it answers the one
-# before) and scores 1, which nothing can beat.
+# In none: each sentence is a candidate itself (it answers the one before), and nothing beats its 1.
 #
 # **How low can the loss get?** Around the circle the scores of i + 1 and of i − 1 add up to the
 # same, since s_ij = s_ji, and the sentence itself scores at least as much. At best the true reply
@@ -300,8 +295,7 @@ expect([right[0], 12 - right[2], 12 - right[3]], 0, 0,
 # About half of the rows, six here: each tie falls one way or the other. So the ladder is 1.4457 →
 # ln 2 → 0. Turning away from oneself buys the first step, a score that is not symmetric the second.
 #
-# A second fault matters more to us. We want the *meaning* of sentences: cosines between u's. What
-# is the cosine of a sentence and its reply?
+# Worse, we compare meanings by cosines between u's. What is the cosine of a sentence and its reply?
 
 # %%
 between = {kind: float((u * u[reply]).sum(axis=1).mean()) for kind, (_, _, u) in runs.items()}
@@ -313,9 +307,8 @@ claim("ours: cosine of sentence and reply; unrelated 0 ± 2/√16", between["our
 # not fall: "How old are you?" would *mean* "I am 20". With one, the extra layers turn the reply
 # towards its question, and the two u's are free. (v′ starts near v, so a little of it remains.)
 #
-# These are twelve free vectors in one batch. In real chat an input is rarely a reply of the same
-# batch, and the network is worth less: P@1 is 32.6 with it and 31.4 without
-# (`convsim_mini/report/README.md`).
+# These are twelve free vectors in one batch. In real chat an input is rarely a reply of the same batch,
+# and the network is worth less: P@1 is 32.6 with it and 31.4 without (`convsim_mini/report/README.md`).
 #
 # ## Where this lives
 #

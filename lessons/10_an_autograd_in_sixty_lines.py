@@ -64,10 +64,9 @@ expect(visits(16), 131_071, 131_071, "16 doublings: visits, 2¹⁷ − 1")
 #
 # ## Sixty lines
 #
-# The rest is a list of derivatives. One detail: NumPy stretches (B, 1) or (e,) to (B, e) by itself.
-# Stretching copies a number, so its gradient is a sum over the copies. `fit` takes that sum. And
-# one method does an embedding's work: `take([2, 0, 2])` fetches rows 2, 0 and 2 again, so on the
-# way back row 2 gets two gradients.
+# The rest is a list of derivatives. One detail: NumPy stretches (B, 1) or (e,) to (B, e). Stretching
+# copies a number, so its gradient is a sum over the copies. `fit` takes that sum. `take([2, 0, 2])`
+# does an embedding's work: it fetches rows 2, 0 and 2, so going back row 2 gets two gradients.
 
 # %%
 def fit(gradient, shape):
@@ -152,8 +151,7 @@ a, b = Node(2.0), Node(3.0)
 print(f"a.grad {a.grad:.3f}, by hand b + eᵃ = {3 + np.exp(2):.3f};  b.grad {b.grad}, by hand a = 2")
 
 # %% [markdown]
-# It works for two numbers. Now every rule, with random dy (lesson 2), shapes that stretch, and a
-# row that is taken twice:
+# Two numbers work. Now every rule: random dy (lesson 2), shapes that stretch, a row taken twice:
 
 # %%
 twice = np.array([2, 0, 2])
@@ -267,8 +265,8 @@ check(1, layer_norm, judge_layer_norm)
 # An autograd knows every step but not what they are for. By hand, the gradient of the softmax loss
 # is (p − δ)/K: no exp or log is left. The graph still computes them.
 #
-# **Predict:** in each of four rows the true reply has the score 120, the others 0, in float32. The
-# loss is nearly 0. What does the naive graph say?
+# **Predict:** in each of four rows the true reply has the score 120, the others 0, in float32. The loss
+# is nearly 0. What does the naive graph say?
 
 # %%
 def graph_of(scores, loss_of):
@@ -335,9 +333,9 @@ check(2, fused_loss, judge_fused)
 # %% [markdown]
 # ## What it cannot see, 2: rows that nobody used
 #
-# `take` fills a whole table with zeros to put a few rows in, since the sum of two gradients has to
-# have the shape of the parameter. By hand the gradient is SparseRows (lesson 7): a vector for each
-# sentence, and the numbers of the rows that get it.
+# `take` fills a whole table with zeros to put a few rows in, since the sum of two gradients has to have
+# the shape of the parameter. By hand the gradient is SparseRows (lesson 7): a vector for each sentence,
+# and the numbers of the rows that get it.
 
 # %%
 by_hand = sum(array.nbytes for part in grads["encoder.embedding.weight"] for array in part)

@@ -378,7 +378,7 @@ axes.step(range(len(of_graph)), of_graph, where="post", color="C3", linewidth=2,
 axes.plot([0, forward, len(made) - 4, len(made)], [0, caches, caches, caches + by_hand / 1e6], "C2o-",
           label="by hand: caches, and in the end the table's gradient")
 axes.axvline(forward, color="black", linestyle=":", label="the loss; then back")
-axes.text(2, of_graph[2] - 2.2, "take: a row a word or bigram")
+axes.text(2, of_graph[2] - 2.2, "take: one row per word or bigram")
 axes.text(len(made) - 7, of_graph[-1] - 2, "its backward: a whole table", ha="right")
 axes.set(xlabel="steps of the graph, forward and back", ylabel="MB kept, float64",
          title=f"At the loss a graph has kept {of_graph[forward] / caches:.0f} × as much,\n"

@@ -193,8 +193,8 @@ FAULTS = {
         "The loss is a mean, and its gradient lacks the 1/B.",
         {"inside": changed("batch_softmax", " / len(p)", "")},
         [("gradients", "response network, length ratio", 2, inf)],
-        "Divide by B. Adam and Adagrad hide this fault, because they divide by the gradient's size; "
-        "SGD does not."),
+        "Divide by B. Adam and Adagrad hide this fault, because they divide by the gradient's "
+        "size; SGD does not."),
 
     # the evaluation
     "sides-exchanged": Fault(

@@ -48,7 +48,7 @@ EXERCISES = {
         ("1 - y * y", "y - y * y", "y (1 − y) is the slope of the sigmoid. tanh has another one."),
     ], (
         "Each number of x moves only one number of y. So dx is dy times one slope per number.",
-        "tanh is sinh/cosh. Use the quotient rule. The slope can be written with nothing but tanh x.",
+        "tanh is sinh/cosh. Use the quotient rule. Only tanh x is left in the slope.",
         "The slope is 1 − tanh² x, and the cache is y = tanh x."),
         ("Why does a tanh layer stop learning where |x| is large?",
         "There y is near ±1, so the slope 1 − y² is near 0. Whatever dy is, dx is near 0.")),
@@ -173,8 +173,8 @@ EXERCISES = {
          "You divided by the number of all words. Each sentence has a length of its own."),
         ("(dy * share[:, None])[sentences]",
          "np.resize(dy * share[:, None], (len(sentences), dy.shape[1]))",
-         "You repeated the sentences in turn, as np.tile does. `sentences` says which sentence each "
-         "word belongs to: index with it."),
+         "You repeated the sentences in turn, as np.tile does. `sentences` says which sentence "
+         "each word belongs to: index with it."),
     ], (
         "All words of a sentence enter its mean in the same way. So they get the same gradient.",
         "The cache has the sentence of each word: (N,). Indexing dy with it gives a line per word.",
@@ -225,8 +225,8 @@ EXERCISES = {
         (" @ k * scale, ds.T @ q * scale", " @ k, ds.T @ q", "The factor 1/√m is missing."),
         ("keepdims=True))\n    return dp, ds, ds @ k * scale, ds.T @ q * scale",
          "keepdims=True)) * scale\n    return dp, ds, ds @ k, ds.T @ q",
-         "Your ds holds the 1/√m already. Here ds is the gradient of s, and the factor belongs to dq "
-         "and dk."),
+         "Your ds holds the 1/√m already. Here ds is the gradient of s, and the factor belongs to "
+         "dq and dk."),
         (" @ k * scale, ds.T @ q * scale", " @ k / scale, ds.T @ q / scale",
          "You multiplied by √m. The forward divides by √m."),
         ("(p * dp).sum(axis=1, keepdims=True)", "(p * dp).sum()",

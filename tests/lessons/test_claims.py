@@ -67,7 +67,8 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "auc(*values[:2])", "auc(*values[1::-1])"),
     ("21", "trained less words, binary",    # weighted ones
      '"words, binary": cosine}', '"words, binary": weighted}'),
-    ("06", "new tokens, met / promised, turns in order", '("in order", in_order,', '("in order", shuffled,'),
+    ("06", "new tokens, met / promised, turns in order",
+     '("in order", in_order,', '("in order", shuffled,'),
     ("09", "any W: loss in the end",    # the symmetric one
      ".get(kind, R)", ".get(kind, (R + R.T) / 2)"),
     ("12", "the wrong backward's loss / the right one's",

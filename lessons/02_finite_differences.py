@@ -230,7 +230,7 @@ expect(relative_error(tanh_backward(dy32, cache), noisy), 1e-3, 1e-2,
 # **2. A correct backward fails at a kink.** relu's slope is 0 on the left of zero and 1 on the
 # right. If an input is closer to zero than ε, we step from one side to the other.
 #
-# **Predict:** relu's input is ε/2. Which slope do differences find? f(x + ε) = 3ε/2, f(x − ε) = 0.
+# **Predict:** relu's input is ε/2. What slope do differences find? f(x + ε) = 3ε/2, f(x − ε) = 0.
 
 # %%
 near = np.array([[5e-6]])

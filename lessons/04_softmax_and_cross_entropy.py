@@ -72,7 +72,7 @@ expect(np.abs(large - small).max(), 0, 1e-15, "(1000, 1001, 1002) against (0, 1,
 s = np.array([np.log(2), 0, 0])
 p = np.exp(s) / np.exp(s).sum()
 jacobian = p[:, None] * (np.eye(3) - p)
-dp = np.array([4, 0, 0])    # the loss cares about p₀ alone
+dp = np.array([4, 0, 0])    # the loss cares only about p₀
 print(jacobian, "\nrows sum to", jacobian.sum(axis=1).round(12), "  ds =", dp @ jacobian)
 print(f"average of dp, weighted by p: {p @ dp:.0f}   p (dp − 2) =", p * (dp - p @ dp))
 

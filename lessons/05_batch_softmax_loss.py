@@ -81,7 +81,7 @@ expect(batch_softmax_forward(u, v, 15.0)[0], derived - 4 * noise, derived + 4 * 
        f"ln K + scale²/2d = {derived:.3f}, give or take 4 · {noise:.3f}")
 
 # %% [markdown]
-# It is 7.17, worse than equal scores: being sure at random costs 0.2 nats.
+# It is 7.17, worse than equal scores: being confident at random costs 0.2 nats.
 #
 # ## Above ln K, and yet right
 #

@@ -159,7 +159,7 @@ for r in (3, 1):
 #
 # dE_r = Σ_b count_br dy_b / √n_b
 #
-# The forward as loops. The batch has a repeated word, a shared word, three lengths, and an unused row:
+# The forward as loops. The batch has a repeated word, a shared word, two lengths, and an unused row:
 
 # %%
 # 3 1 3 4 | 1 | 0; row 2 unused

@@ -144,7 +144,7 @@ def test_output_figures_and_formulas_are_there(clone):
     assert 'rel="next" href="13_timing_signal.html"' in text and 'rel="prev"' not in text
     assert "exercise 1: not solved yet" in text and "(expected 0.99 to 1.01)" in text
     assert ('<img alt="A smaller step bends less and rounds more: float64 gives eleven digits, '
-            'float32 five" src="figures/02_finite_differences_0.png"') in text
+            'float32 five" src="figures/02_finite_differences_1.png"') in text
     assert text.count('<div class="formula">') >= 2
     figures = list((clone / "book" / "figures").iterdir())
     assert figures and all(figure.read_bytes()[:4] == b"\x89PNG" for figure in figures)

@@ -17,8 +17,7 @@ def solution_is_right(backward, ids=(2, 0, 2, 5, 2)):
     return np.allclose(backward(dy, np.array(ids), 6), wanted)
 
 
-# no id repeats; each in its place; only the total is compared; known by
-# themselves, without a call
+# no id repeats; each in its place; only the total is compared; no call at all
 solution(1, solution_is_right, lambda backward: solution_is_right(backward, (4, 0, 2, 5, 1)),
          lambda backward: solution_is_right(backward, (0, 0, 1, 1, 1)),
          lambda backward: backward(np.ones((3, 1)), np.array([2, 0, 2]), 4).sum() == 3,

@@ -225,8 +225,7 @@ EXERCISES = {
         (" @ k * scale, ds.T @ q * scale", " @ k, ds.T @ q", "The factor 1/√m is missing."),
         ("keepdims=True))\n    return dp, ds, ds @ k * scale, ds.T @ q * scale",
          "keepdims=True)) * scale\n    return dp, ds, ds @ k, ds.T @ q",
-         "Your ds holds the 1/√m already. Here ds is the gradient of s, and the factor belongs to "
-         "dq and dk."),
+         "Your ds holds the 1/√m already. ds is the gradient of s; the factor is for dq and dk."),
         (" @ k * scale, ds.T @ q * scale", " @ k / scale, ds.T @ q / scale",
          "You multiplied by √m. The forward divides by √m."),
         ("(p * dp).sum(axis=1, keepdims=True)", "(p * dp).sum()",

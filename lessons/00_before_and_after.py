@@ -5,9 +5,8 @@
 # see it fail.
 # **Time** 25 minutes.
 #
-# The other lessons go from one derivative up to the whole encoder. This one uses it as you would
-# use any library. We explain nothing yet. Write down every "why?"; the table at the end says which
-# lesson answers it.
+# The other lessons go from one derivative up to the whole encoder. This one uses it like any library
+# and explains nothing yet. Write down every "why?"; the table at the end says which lesson answers it.
 #
 # **In thirty seconds:** an encoder turns a sentence into a vector, and the angle between two vectors
 # says how alike the sentences are. This one has read chat and nothing else. It learned to find the
@@ -51,14 +50,12 @@ print(f"{len(vectors)} vectors of {vectors.shape[1]} numbers; the first begins w
 expect(np.abs((vectors**2).sum(axis=1) - 1).max(), 0, 1e-5, "squared length less 1")
 
 # %% [markdown]
-# All vectors have length 1, so their dot product is the cosine of their angle: 1 for equal
-# directions, 0 for a right angle.
+# All vectors have length 1: a dot product is the cosine, 1 for equal directions, 0 for a right angle.
 #
 # ## Pick the true reply
 #
-# Training showed the encoder messages and replies, and it had to find the true reply among others.
-# Here are 1,600 messages that it has not seen. Is the true reply the nearest of 100 (P@1)? Is it
-# among the ten nearest (P@10)?
+# In training the encoder had to find the true reply to a message among others. Here are 1,600 messages
+# that it has not seen. Is the true reply the nearest of 100 (P@1)? Is it among the ten nearest (P@10)?
 #
 # **Predict:** guessing is right in 1% and in 10%. And the encoder, before training and after?
 
@@ -152,13 +149,13 @@ claim("short ones: mean after less before", short.mean() - of_negations["before"
 # Training pulls some short sentences away from their negations: the cosine of "I know" and "I don't
 # know" falls to 0.70. In a longer sentence one "not" weighs little: the mean cosine is 0.93.
 #
-# ## Does it agree with people?
+# ## Does it agree with a person?
 #
-# 120 pairs of sentences were scored by hand from 0 (unrelated) to 5 (the same). Pearson's r says
-# how well the cosine follows the scores: 1 perfectly, 0 not at all. For comparison we add a method
-# that has learned nothing, the cosine of the two sets of words.
+# 120 pairs of sentences were scored by one person, from 0 (unrelated) to 5 (the same). Pearson's r
+# says how well the cosine follows the scores: 1 perfectly, 0 not at all. For comparison we add a
+# method that has learned nothing, the cosine of the two sets of words.
 #
-# **Predict:** which of the three is best, and is that sure?
+# **Predict:** which of the three is best, and is the difference larger than chance?
 
 # %%
 own = read(OWN)
@@ -169,16 +166,16 @@ for name, scores in (("before", cosine_before), ("after", cosine), ("words only"
     between = "{:.2f} to {:.2f}".format(*pearson_interval(scores, own.labels))
     expect(pearson(scores, own.labels), 0.3, 0.8, f"{name}: r, 95% interval {between}")
 rises = (cosine - cosine_before)[own.labels >= 4]
-claim("31 pairs that people scored 4 to 5: mean rise of the cosine", rises.mean(), high=0.06)
+claim("31 pairs with a score of 4 to 5: mean rise of the cosine", rises.mean(), high=0.06)
 print(f"(standard error {rises.std() / len(rises)**0.5:.3f})")
 
 # %% [markdown]
 # The encoders before and after training are equally good, as far as 120 pairs can tell (lesson 21):
-# 0.65 and 0.64. Words without any training come last.
+# 0.65 and 0.64. Words without training come last. (The intervals cover other pairs, not other people.)
 #
-# And our four pairs above? People call 31 of these 120 the same or nearly so, and we did not choose
-# them. Their cosine rises by 0.001 ± 0.015: not at all. Four examples are an anecdote, especially if
-# the author picked them. (They are small talk, as training is; the 31 are news, captions, questions.)
+# And our four pairs above? 31 of these 120 have a score of 4 or 5, and we did not choose them. Their
+# cosine rises by 0.001 ± 0.015: not at all. Four examples are an anecdote, especially if the author
+# picked them. (The four are small talk, like the training data; the 31 are news, captions, questions.)
 #
 # ## Search
 #
@@ -197,12 +194,11 @@ messages = after.encode([message for message, _ in asked])
 print(f"the nearest reply of {times} of the {n:,} messages: {replies[hub][:60]}")
 
 # %% [markdown]
-# One "Hello!" is the nearest reply of 74 messages. Such a *hub* spoils a search; lesson 22 asks where
-# it comes from.
+# One "Hello!" is the nearest reply of 74 messages. Such a *hub* spoils a search (lesson 22).
 #
 # ### Exercise 1: search in three lines
 #
-# You need `after.encode` and NumPy, and nothing else.
+# `after.encode` and NumPy suffice. Then hunt: which two opposite sentences reach a cosine of 0.9?
 
 # %%
 def search(question, lines, top):
@@ -229,7 +225,7 @@ check(1, search, judge_search)
 # %% [markdown]
 # ## See it fail
 #
-# Back to the 120 pairs. We colour those on which cosine and people differ the most.
+# Back to the 120 pairs. We colour those on which cosine and score differ the most.
 #
 # **Predict:** what sort of sentences will they be?
 
@@ -244,8 +240,8 @@ for some, color in ((order[::-1][:4], "C3"), (order[:4], "C0")):
         label = " | ".join(shorten(side[i], 58, placeholder=" …")
                            for side in (own.sentences1, own.sentences2))
         right.plot(own.labels[i], cosine[i], mark, color=color, label=label)
-right.set(xlabel="people's score, 0 (unrelated) to 5 (the same)", ylabel="cosine after training",
-          title=f"120 pairs, r = {pearson(cosine, own.labels):.2f}: it follows people;\n"
+right.set(xlabel="a person's score, 0 (unrelated) to 5 (the same)", ylabel="cosine after training",
+          title=f"120 pairs, r = {pearson(cosine, own.labels):.2f}: it follows the scores;\n"
                 "the coloured pairs are the worst exceptions")
 figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=1, fontsize=8,
               title="too near in red, too far apart in blue")
@@ -255,7 +251,7 @@ claim("words in common, cosine: the red pairs less the blue",
 
 # %% [markdown]
 # The red pairs tend to share words, and one word can turn the meaning round: "not", or "wins" for
-# "loses". The blue pairs share few words, and people find that they say much the same.
+# "loses". The blue pairs share few words, and most of them say much the same.
 #
 # ## You may wonder
 #
@@ -298,7 +294,7 @@ claim("words in common, cosine: the red pairs less the blue",
 # | mean rise of the cosine of the first four pairs | 0.169 ± 0.04 | 0.112 to 0.193 | below 0.01 |
 # | cosine of a longer sentence and its negation, after training: mean of six | 0.93 ± 0.009 | 0.919 to 0.942 | below 0.85 |
 # | short ones: mean after less before | -0.144 ± 0.02 | -0.179 to -0.12 | above -0.03 |
-# | 31 pairs that people scored 4 to 5: mean rise of the cosine | -0.00655 ± 0.01 | -0.017 to 0.0145 | above 0.06 |
+# | 31 pairs with a score of 4 to 5: mean rise of the cosine | -0.00655 ± 0.01 | -0.017 to 0.0145 | above 0.06 |
 # | words in common, cosine: the red pairs less the blue | 0.389 ± 0.07 | 0.304 to 0.485 | below 0.1 |
 
 # %% [markdown]

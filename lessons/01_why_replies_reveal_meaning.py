@@ -11,8 +11,8 @@
 # are you?" and "How are you?" share three words of four, and mean different things. How could a
 # machine find out? The paper's answer: watch what people reply. "I am twenty" fits the first two.
 #
-# **In thirty seconds:** to guess a reply you need to know what it replies to, and nothing more. So a
-# machine that plays "which reply is mine?" keeps of each sentence what decides the reply. In real
+# **In thirty seconds:** to guess a reply you need only know what it replies to. So a machine that
+# plays "which reply is mine?" keeps, of each sentence, exactly what decides the reply. In real
 # conversations nobody knows how likely each reply is. So we build a small world in which we do know.
 
 # %%
@@ -48,8 +48,7 @@ questions = {
     "food": ["what do you eat", "are you hungry", "when is your dinner"],
     "sleep": ["are you tired", "did you rest", "how was your night"],
     "evening": ["what do you do tonight", "are you free later", "where will you go"],
-    "film": ["what film did you watch", "who was in the cinema", "how was the story"],
-}
+    "film": ["what film did you watch", "who was in the cinema", "how was the story"]}
 answers = {
     "age": {"i am twenty": 3, "thirty since may": 2, "guess": 1},
     "health": {"fine thanks": 3, "not so good": 1, "a bit exhausted": 1},
@@ -60,8 +59,7 @@ answers = {
     "food": {"pasta with tomatoes": 3, "around seven": 1, "i need some coffee": 1},
     "sleep": {"a bit exhausted": 2, "i need some coffee": 2, "fine thanks": 1},
     "evening": {"nothing yet": 2, "to the pictures": 2, "around seven": 1},
-    "film": {"a boring love story": 2, "to the pictures": 1, "two hours of spies": 2},
-}
+    "film": {"a boring love story": 2, "to the pictures": 1, "two hours of spies": 2}}
 cores = [sentence for group in questions.values() for sentence in group]      # n = 30 sentences
 replies = sorted({reply for group in answers.values() for reply in group})    # R different replies
 reply_of = np.array([[answers[topic].get(reply, 0) for reply in replies] for topic in questions],
@@ -80,9 +78,8 @@ P = (1 - share) * reply_of[topic] + share * reply_of[rng.integers(10, size=30)] 
 #
 # **overlap(a, b) = Σ_r min(P(r|a), P(r|b))**,
 #
-# 1 if the same replies come equally often, 0 if no reply fits both. If people answer *a* with three
-# replies in the proportions ½, ¼, ¼ and *b* in ¼, ½, ¼, they have ¼ + ¼ + ¼ = ¾ in common. The
-# machine never sees this number.
+# 1 for equal replies, 0 if no reply fits both. If people answer *a* with three replies in the
+# proportions ½, ¼, ¼ and *b* in ¼, ½, ¼, they have ¼ + ¼ + ¼ = ¾ in common. The machine never sees it.
 
 # %%
 def overlap(p, q):
@@ -262,7 +259,7 @@ for x, y in (("how old are you", "what is your age"), ("how old are you", "how a
 # ## Two controls
 #
 # Is it the replies? Train once more in a world in which they do not depend on the sentence. And do
-# sentences with *the same* replies get near *vectors*? Train in a world in which the three wordings
+# sentences with *the same* replies end up with similar *vectors*? Train in a world in which the three wordings
 # of a question have exactly the same replies.
 #
 # **Predict** both: the correlation in the first, the mean cosine of two wordings in the second.
@@ -278,7 +275,7 @@ claim("two wordings with the same replies: mean cosine", similarities(same)[one_
 
 # %% [markdown]
 # When replies have nothing to do with the sentence, nothing is learned. Wordings with the same replies
-# end up nearly at one place: their mean cosine is 0.95. The loss did not demand that: with 21 replies
+# end up in almost the same place: their mean cosine is 0.95. The loss did not demand that: with 21 replies
 # in 32 dimensions, two vectors may differ in a direction in which no reply looks. But the same
 # replies pull at both, and no reply pulls them apart.
 #

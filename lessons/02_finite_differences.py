@@ -10,9 +10,9 @@
 # learns a little worse, and nobody knows why. So we compare every backward pass with a method that
 # needs no calculus: change an input a little and see how far the output moves.
 #
-# **In thirty seconds:** step ε to both sides and divide the rise by 2ε. In float64 take ε = 10⁻⁵: a
-# larger step bends, a smaller one rounds. A right backward then agrees to nine digits. Four things
-# can still fool you, and one of them fooled us.
+# **In thirty seconds:** step ε to both sides and divide the rise by 2ε. In float64 take ε = 10⁻⁵: with
+# a larger step the curve bends too much, with a smaller one rounding takes over. A right backward
+# then agrees to ten or eleven digits. Four things can still fool you, and one of them fooled us.
 
 # %%
 import sys
@@ -32,9 +32,8 @@ rng = np.random.default_rng(seed(2))
 #
 # (f(x + ε) − f(x)) / ε = f′ + **ε f″/2** + …
 #
-# The curve bends within the step, so the error is ε times half the second derivative. With y = tanh
-# x the derivatives are f′ = 1 − y², f″ = −2y f′ and f‴ = (6y² − 2) f′. That is all we need to
-# compute the error *before* we measure it.
+# The curve bends within the step, so the error is ε times half the second derivative. With y = tanh x,
+# f′ = 1 − y², f″ = −2y f′ and f‴ = (6y² − 2) f′. So we can compute the error *before* we measure it.
 
 # %%
 x, epsilon = 1.0, 1e-3
@@ -49,8 +48,9 @@ expect((one_sided - slope) / (epsilon * bend / 2), 0.99, 1.01,
 # %% [markdown]
 # ## A step to each side
 #
-# Now step to the left as well. The second derivative is the same on both sides, so it cancels, and
-# what is left comes from the third:
+# Now step to the left as well. For x³ at 1, with a step of 1, the rise to the right is 8 − 1 = 7, and
+# from left to right (8 − 0)/2 = 4. The true slope is 3. The second derivative is the same on both
+# sides, so it cancels, and what is left comes from the third:
 #
 # (f(x + ε) − f(x − ε)) / 2ε = f′ + **ε² f‴/6** + …
 #
@@ -63,9 +63,19 @@ expect((central - slope) / (epsilon**2 * third / 6), 0.99, 1.01,
        "error of the central slope / (ε² f‴/6)")
 print(f"{abs(one_sided - slope) / abs(central - slope):.0f} times as accurate as one-sided")
 
+figure, axes = plt.subplots(figsize=(8, 4))
+t = np.linspace(-0.15, 2.1)
+axes.plot(t, t**3, "k", linewidth=2, label="x³")
+axes.plot([0.4, 1.9], [-0.8, 3.7], "k:", label="its slope at 1: 3")
+axes.plot([1, 2], [1, 8], "C3o-", label="to the right: 7/1 = 7")
+axes.plot([0, 2], [0, 8], "C0o-", label="to both sides: 8/2 = 4")
+axes.set(xlabel="x", ylabel="x³", title="The secant over both sides comes nearer to the slope at 1")
+show(figure, "02_two_secants")
+
 # %% [markdown]
-# Three and a half: the error is 3086 times smaller. The factor is 3 f″/(ε f‴), of the size 1/ε. One
-# more evaluation buys half of all the digits, which is why gradient checks step to both sides.
+# Three and a half: the error is 3086 times smaller. The factor is 3 f″/(ε f‴), of the size 1/ε. For
+# one slope that costs nothing (two evaluations either way), for a gradient one more for each number;
+# and half of the digits come from it. That is why gradient checks step to both sides.
 #
 # ## Why not ε = 10⁻¹²?
 #
@@ -78,8 +88,7 @@ print(f"{abs(one_sided - slope) / abs(central - slope):.0f} times as accurate as
 # As ε shrinks, the first term falls and the second rises. So there is a best step, and a smaller one
 # makes things *worse*. In float32, u is 2⁻²⁴ ≈ 6 · 10⁻⁸, and the best step is larger.
 #
-# **Predict:** where is the best ε in float64, nearest 10⁻³, 10⁻⁵ or 10⁻⁸? How many digits can a
-# check in float32 ever confirm?
+# **Predict:** where is the best ε in float64, 10⁻³, 10⁻⁵ or 10⁻⁸? How many digits can float32 confirm?
 
 # %%
 points = rng.uniform(0.3, 1.2, 2000)    # many x, so that rounding shows its size, not its luck
@@ -137,12 +146,11 @@ expect(steps[np.argmin(measured[np.float32])], 1e-3, 4e-2, "best central step in
 claim("error of the best central step in float32", measured[np.float32].min(), 1e-6, 1e-4)
 
 # %% [markdown]
-# In float64 the best step is near 10⁻⁵, and float32 can confirm five digits. We computed the bound
-# from f, f′ and f‴ before we measured anything, and not one of 2,000 points breaks it. Nor is it
-# generous: where rounding rules, the unluckiest point comes to nine tenths of it. (Beyond ε = 10⁻³
-# Taylor's next term counts, too.) Forget the rounding of x ± ε, and some points lie 60% above it. In
-# float32 the smallest steps have the error 0.6: there x + ε = x, the slope found is 0, and the error
-# is the slope itself.
+# In float64 the best step is near 10⁻⁵, and float32 can confirm five digits. We computed the bound from
+# f, f′ and f‴ before we measured anything, and not one of 2,000 points breaks it. Nor is it generous:
+# where rounding rules, the unluckiest point comes to nine tenths of it. (Beyond ε = 10⁻³ Taylor's next
+# term counts, too.) Forget the rounding of x ± ε, and some points lie 60% above it. In float32 the
+# smallest steps have the error 0.6: there x + ε = x, the slope found is 0, and the error is the slope.
 #
 # So `core/gradcheck.py` takes ε = 10⁻⁵ and wants float64. The tests ask for an error below 10⁻⁶.
 # Rounding stays far below that; nearly every bug lands far above.
@@ -208,9 +216,8 @@ expect(layer_error(tanh_forward, tanh_backward, [x], rng), 1e-13, 1e-9,
 #
 # It lies in four ways: it fails two backwards that are right, and passes two that are wrong.
 #
-# **1. A correct backward fails in float32.** Nothing else has changed, not even the step. Rounding
-# is now up to 6 · 10⁻⁸/10⁻⁵, or 0.6% of the slope. `relative_error` divides by the sum of both
-# lengths: 0.3%.
+# **1. A correct backward fails in float32.** Nothing else has changed. Rounding is now up to 6 ·
+# 10⁻⁸/10⁻⁵, or 0.6% of the slope. `relative_error` divides by the sum of both lengths: 0.3%.
 
 # %%
 x32, dy32 = x.astype(np.float32), dy.astype(np.float32)
@@ -223,8 +230,7 @@ expect(relative_error(tanh_backward(dy32, cache), noisy), 1e-3, 1e-2,
 # **2. A correct backward fails at a kink.** relu's slope is 0 on the left of zero and 1 on the
 # right. If an input is closer to zero than ε, we step from one side to the other.
 #
-# **Predict:** the input of relu, max(x, 0), is exactly ε/2. Which slope will central differences
-# find? Note f(x + ε) = 3ε/2, f(x − ε) = 0.
+# **Predict:** relu's input is ε/2. What slope do differences find? f(x + ε) = 3ε/2, f(x − ε) = 0.
 
 # %%
 near = np.array([[5e-6]])
@@ -277,9 +283,8 @@ check(2, fooling_backward, judge_fooling)
 # %% [markdown]
 # ## A whole model in two evaluations
 #
-# The paper's Transformer has tens of millions of parameters, and two evaluations for each would take
-# years. So `directional_error` moves *all* of them at once, along one random direction r of length 1.
-# If g is the gradient, then
+# The paper's Transformer has tens of millions of parameters: two evaluations for each would take years.
+# So `directional_error` moves *all* at once, along a random r of length 1. With the gradient g,
 #
 # (L(p + εr) − L(p − εr)) / 2ε = g · r
 #
@@ -314,6 +319,6 @@ check(2, fooling_backward, judge_fooling)
 # - A check can call a right backward wrong: in float32, or near a kink.
 # - It can call a wrong one right: if that writes into dy, or if inputs or dy are too simple.
 #
-# Next: lesson 3 derives the matrix gradients that you have just checked.
+# Next: lesson 3 derives the gradient of a matrix product, and that of tanh.
 #
 # Solutions, for when you have tried: `lessons/solutions/02_finite_differences.py`.

@@ -32,8 +32,7 @@ rng = np.random.default_rng(seed(3))
 # y_be = Σ_d x_bd W_de + b_e
 #
 # **Write it before you read on:** `python -m lessons.yours` makes a folder `yours`. Its page
-# `yours/linear.py` has this forward and an empty backward. Then
-# `python -m lessons.yours check linear`.
+# `yours/linear.py` has this forward and an empty backward. Then `python -m lessons.yours check linear`.
 #
 # First with numbers small enough to do in your head: two sentences of two numbers, and a loss
 # L = Σ y dy. Nudge one weight, W₁₀ = 3. Which outputs move? Entry 0 of both rows, by x₀₁ = 2 and by
@@ -48,9 +47,8 @@ print("y =", (x @ (weight + nudge)).tolist(), "  L =", (x @ (weight + nudge) * d
 print("all six weights, one after the other:", (x.T @ dy).tolist())
 
 # %% [markdown]
-# So it does, from 9 to 12. (y is linear in W, so even a step of 1 gives the exact slope.) In general,
-# W_de moves entry e of every row, by x_bd each. A weight that is used B times has B slopes, and they
-# add up:
+# So it does, from 9 to 12. (y is linear in W: even a step of 1 gives the exact slope.) In general, W_de
+# moves entry e of every row, by x_bd each. A weight used B times has B slopes, and they add up:
 #
 # dW_de = Σ_b x_bd dy_be
 #
@@ -198,8 +196,8 @@ check(1, sigmoid_backward, judge_sigmoid)
 #
 # rms(dx) ≈ **s · rms(1 − y²)** · rms(dy)
 #
-# After thirty layers that is a thirtieth power. `initial_parameters` uses s = 1, as Glorot and Bengio
-# (2010) do: there the matrices keep the size, and only tanh takes its toll.
+# After thirty layers that is a thirtieth power. Where a layer starts at random, `initial_parameters`
+# uses s = 1, as Glorot and Bengio (2010) do: the matrices keep the size, and only tanh takes its toll.
 #
 # **Predict:** what is left of the gradient after thirty layers at s = ½? (2¹⁰ ≈ 10³.) And at s = 2?
 
@@ -231,7 +229,7 @@ for s, color in ((0.5, "C0"), (1, "C2"), (2, "C3")):
     expect(measured[-1] / derived[-1], 0.8, 1.25, f"s = {s}: measured / derived in the end")
 axes.set(xlabel="layers that the gradient has passed on its way back",
          ylabel="size of the gradient, at the output = 1",
-         title="Half the scale leaves a billionth of the gradient, Glorot's a seventh;\n"
+         title="Half the scale leaves a billionth of the gradient, Glorot's a sixth;\n"
                "at twice the scale it grows")
 show(figure, "03_linear_layers_and_activations")
 
@@ -242,7 +240,7 @@ claim("s = 2: more than one, although tanh saturates", left[2], 10)
 
 # %% [markdown]
 # At s = ½ less than a billionth is left, which is as good as nothing. At s = 2 the gradient grows,
-# although tanh saturates. Even at Glorot's scale thirty layers of tanh leave only 0.15. But the
+# although tanh saturates. Even at Glorot's scale thirty layers of tanh leave only 0.16. But the
 # paper's DAN has just three, and those leave 0.46: no reason to worry. Its Transformer has twelve
 # sublayers on top of each other; lesson 15 shows what residuals and layer norm do there.
 #
@@ -273,6 +271,8 @@ def judge_bilinear(backward, rng):
         numeric = numeric_gradient(lambda: float(bilinear_forward(*inputs)[0] @ ds), x)
         error = relative_error(gradient, numeric)
         hint = "it has the wrong sign" if relative_error(-gradient, numeric) < 1e-6 else (
+            "it is a quarter of it; the shares of the four sentences add up, they are not averaged"
+            if relative_error(4 * gradient, numeric) < 1e-6 else
             "does each sentence's share carry its ds_b?")
         assert error < 1e-6, f"{name} has a relative error of {error:.2g}; {hint}"
 
@@ -308,7 +308,7 @@ check(2, bilinear_backward, judge_bilinear)
 #
 # - dx = dy Wᵀ, dW = xᵀ dy, db = Σ dy. Each gradient has the shape of what it belongs to.
 # - What is copied forward is summed backward; what is used twice gets two gradients, added.
-# - Thirty layers at Glorot's scale leave a seventh of the gradient, at half the scale a billionth.
+# - Thirty layers at Glorot's scale leave a sixth of the gradient, at half the scale a billionth.
 #
 # Next: lesson 4 turns scores into probabilities, and a probability into a loss.
 #

@@ -70,8 +70,7 @@ expect(abs(loss - loss_by_loops(u, v, 2.0)), 0, 1e-13, "the library's loss less 
 #
 # Two random unit vectors in d dimensions have a dot product of variance 1/d, so σ² = scale²/d.
 #
-# **Predict:** random unit vectors as in our default batch, K = 1024, d = 500, scale 15, where
-# ln 1024 = 6.93. What is their loss?
+# **Predict** the loss of random unit vectors: K = 1024 (ln K = 6.93), d = 500, scale 15, our defaults.
 
 # %%
 K, d = 1024, 500
@@ -82,12 +81,12 @@ expect(batch_softmax_forward(u, v, 15.0)[0], derived - 4 * noise, derived + 4 * 
        f"ln K + scale²/2d = {derived:.3f}, give or take 4 · {noise:.3f}")
 
 # %% [markdown]
-# It is 7.17, worse than equal scores: being sure at random costs 0.2 nats.
+# It is 7.17, worse than equal scores: being confident at random costs 0.2 nats.
 #
 # ## Above ln K, and yet right
 #
-# The loss judges probabilities. P@1 judges the *ranking*: how often has the true reply the highest
-# score? Here is `minimal.py` before any training: bags of random word vectors, weighted by frequency.
+# The loss judges probabilities. P@1 judges the *ranking*: how often does the true reply score
+# highest? Here is `minimal.py` before any training: bags of random word vectors, weighted by frequency.
 # (Lessons 6 to 9 explain it; for now the cell below is plumbing.) We take batches of 200 real pairs.
 #
 # **Predict:** its loss is above ln 200 = 5.30. Is its P@1 then below that of guessing, 0.5%?
@@ -109,10 +108,9 @@ claim("before training: loss less ln 200", np.mean(losses) - np.log(200), low=0.
 claim("before training: P@1 of 200, per cent; guessing has 0.5", np.mean(right), low=5)
 
 # %% [markdown]
-# Its loss is 0.4 nats above that of equal scores, and yet it picks the true reply twenty times as
-# often as guessing does. Its scores are too large: it is too sure, and pays for each mistake. So
-# never look at a loss without P@1. If the loss *stays* at ln K, no gradient arrives, or none that
-# helps.
+# Its loss is 0.4 nats above that of equal scores, and yet it picks the true reply twenty times as often
+# as guessing does. Its scores are too large: it is too sure, and pays for each mistake. So never look
+# at a loss without P@1. If the loss *stays* at ln K, no gradient arrives, or none that helps.
 #
 # ### Exercise 1: break it so that it never starts
 #
@@ -142,13 +140,11 @@ check(1, dead_point, judge_dead_point)
 # %% [markdown]
 # ## The gradient
 #
-# **Write it before you read on:** `yours/batch_softmax.py`, then
-# `python -m lessons.yours check batch_softmax`. Lesson 4 has all that it takes.
+# **Write it yourself:** `yours/batch_softmax.py`, then `python -m lessons.yours check batch_softmax`.
 #
-# Take two pairs whose powers e^s are whole numbers: u and v are the unit vectors (1, 0) and (0, 1),
-# and the scale is ln 3. Then each row believes in its own reply with ¾. How should the loss change
-# if we raise the wrong score s₀₁ a little? Its p is ¼, and the loss is the mean of two rows: ⅛ of
-# the step.
+# Take two pairs whose e^s are whole numbers: u and v are the unit vectors (1, 0) and (0, 1), and the
+# scale is ln 3. Then each row believes in its own reply with ¾. How should the loss change if we raise
+# the wrong score s₀₁ a little? Its p is ¼, and the loss is the mean of two rows: ⅛ of the step.
 
 # %%
 eye = np.eye(2)
@@ -164,8 +160,7 @@ print("p, less 1 on the diagonal, halved:", ((p - eye) / 2).tolist())
 #
 # **ds_ij = (p_ij − δ_ij)/B**
 #
-# and s = scale · u vᵀ is a product of matrices (lesson 3): du = scale · ds v and
-# dv = scale · dsᵀ u. Check all three:
+# and s = scale · u vᵀ is a product of matrices (lesson 3): du = scale · ds v, dv = scale · dsᵀ u:
 
 # %%
 B, scale = 5, 2.0
@@ -243,9 +238,8 @@ expect(picture[2, [2, 6, 7]].sum(), -0.05, 0.05, "row 2: the pull on “yes” a
 # du_i = −scale · (**(1 − p_ii − p_ij)** v_i − Σ_k p_ik v_k)/B, where k runs over the others
 #
 # The bracket is never negative, so what is left always pulls. It ends at p_ii = p_ij = ½, where the
-# row's loss is ln 2. We tried to leave duplicates out of the softmax. That removes the floor and
-# nothing else: P@1 was 33.2 with them and without on the default corpus, 45.5 and 45.5 on 449,246
-# pairs of Reddit.
+# row's loss is ln 2. Leaving duplicates out of the softmax removes the floor and nothing else: P@1 was
+# 33.2 with them and without on the default corpus, 45.5 and 45.5 on 449,246 pairs of Reddit.
 #
 # ### Exercise 2: the floor of a batch
 #
@@ -318,7 +312,6 @@ print(f"rows with such an answer: {(equal > 0).sum(axis=1).mean():.1f} of {K:,}"
 # - ds = (p − δ)/B: the true reply pulls, and those that the model believes in push.
 # - Equal replies in a batch leave a floor under the loss, but push no input the wrong way.
 #
-# Next: lesson 6 turns text into ids, so that there are sentences to feed in. Lesson 19 asks which
-# scores this loss leads to in the end.
+# Next: lesson 6 turns text into ids. Lesson 19 asks which scores this loss leads to in the end.
 #
 # Solutions, for when you have tried: `lessons/solutions/05_batch_softmax_loss.py`.

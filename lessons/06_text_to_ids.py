@@ -6,9 +6,8 @@
 # pieces for nearly every word; how 230,000 word pairs fit into fewer rows.
 # **Time** 45 minutes.
 #
-# A model never sees a word. It sees row numbers of a table, and two texts with the same rows are the
-# same text to it. So whatever we merge here is gone for good, and whatever we split has to be learned
-# twice. Where should we cut?
+# A model sees no words, only row numbers of a table, and two texts with the same rows are the same to
+# it. What we merge here is gone for good, and what we split must be learned twice. Where should we cut?
 #
 # **In thirty seconds:** cut at spaces and punctuation, spell rare words with pieces of frequent ones,
 # lay all sentences end to end, and let a hash find a row for each pair of neighbours.
@@ -33,7 +32,7 @@ texts = [pair.input for pair in islice(pairs, 60_000)]        # real chat
 # ## Where to cut
 #
 # The obvious cut is at white space. But then "home", "home." and "home?!" are three words, and each
-# has to learn by itself what a home is. So `tokenize` cuts punctuation off and writes small letters.
+# has to learn by itself what a home is. So `tokenize` cuts punctuation off and lowercases everything.
 # It also gives "Don’t", "Don't" and "do n't" one spelling.
 #
 # **Predict:** 48,000 chat turns hold about 900,000 tokens. How many *different* ones are there when
@@ -57,9 +56,9 @@ expect(len(counts) / len(by_space), 0.35, 0.65, "share that is left")
 #
 # ## How many words does a vocabulary need?
 #
-# A few words are frequent and most are rare: "i" comes 36,000 times, and nearly half of all
-# different words come once. A row of the table has 500 numbers, and a row that was seen once has
-# learned from one sentence. So frequent words get rows, and the others are put together from pieces.
+# A few words are frequent and most are rare: "i" occurs 36,000 times, and nearly half of all distinct
+# words occur once. A row of the table has 500 numbers, and a row that was seen once has learned from
+# one sentence. So frequent words get rows, and the others are put together from pieces.
 #
 # Even a vocabulary with *every* word of the training text meets new ones. How often? Take any one
 # token out of the training text. It would be unknown exactly if its word occurs nowhere else. So,
@@ -67,9 +66,8 @@ expect(len(counts) / len(by_space), 0.35, 0.65, "share that is left")
 #
 # **P(the next token is new) ≈ N₁ / N**
 #
-# That assumes that the next token is drawn like those before, so we shuffle the turns before we
-# split them. In real conversations the subject changes. Unshuffled, the fifth that we hold out talks
-# about other things than the rest.
+# That assumes that the next token is drawn like those before, so we shuffle the turns before the split.
+# In real conversations the subject changes: unshuffled, the held-out fifth talks about other things.
 #
 # **Predict:** is N₁/N then too small or too large?
 
@@ -86,11 +84,20 @@ def promised_and_met(turns):
     return once / counts.total(), np.mean([token not in counts for token in rest])
 
 
-for name, turns, low, high in (("shuffled", shuffled, 0.85, 1.15),
-                               ("in order", in_order, 1.15, np.inf)):
-    promised, new = promised_and_met(turns)
-    print(f"{name}: N₁/N promises {promised:.2%} new tokens, held out: {new:.2%}")
+figure, (axes, of_hash) = plt.subplots(1, 2, figsize=(10, 4.5))
+for name, turns, color, low, high in (("shuffled", shuffled, "C2", 0.85, 1.15),
+                                      ("in order", in_order, "C3", 1.15, np.inf)):
+    sizes = 60_000 >> np.arange(6)
+    of_sizes = 100 * np.array([promised_and_met(turns[:size]) for size in sizes])     # (6, 2)
+    for line, what, values in zip((":", "o-"), ("promised, N₁/N", "met"), of_sizes.T):
+        axes.semilogx(sizes, values, line, color=color, label=f"{name}: {what}")
+    promised, new = of_sizes[0]
+    print(f"{name}: N₁/N promises {promised:.2f}% new tokens, held out: {new:.2f}%")
     claim(f"new tokens, met / promised, turns {name}", new / promised, low, high)
+axes.minorticks_off()
+axes.set(xlabel="turns, four fifths of them read", ylabel="new tokens in the other fifth, %",
+         xticks=sizes, xticklabels=[f"{size:,}" for size in sizes],
+         title="Shuffled, N₁/N keeps its promise;\nin order the subject has changed")
 
 # %% [markdown]
 # Too small: the last fifth has 38% more new tokens than N₁/N promises, the other fifths 22 to 42%.
@@ -128,9 +135,8 @@ claim("pieces for each held-out word", np.mean([len(pieces) for pieces in ids]),
 #
 # ## Packed: sentences end to end
 #
-# Sentences have different lengths. The usual way is a rectangle as wide as the longest sentence,
-# filled up with zeros, and a mask that says which zeros are padding. We lay sentences end to end
-# and keep the place at which each begins:
+# Sentences differ in length. The usual way is a rectangle as wide as the longest sentence, filled up
+# with zeros, and a mask that marks the padding. We lay them end to end and note where each begins:
 #
 # sentence b is **ids[offsets[b]:offsets[b + 1]]**
 #
@@ -160,8 +166,9 @@ def cost_of_unknowns(train, new, size):
 def judge_unknowns(cost_of_unknowns, rng):
     words = rng.permutation([f"w{k}" for k in range(12)]).tolist()
     turns = [[words[k]] * (20 - k) for k in range(12)]        # the first word comes most often
-    new = [words[:2], [*words[:3], words[9], words[9], "new"], [words[6]], [words[11], "newer"], []]
-    for size, right in ((3, (6 / 11, 3 / 5)), (8, (5 / 11, 2 / 5)), (12, (2 / 11, 2 / 5))):
+    new = [words[:2], [*words[:3], words[9], words[9], "new"], [words[6], words[3]],
+           [words[11], words[8], "newer"], []]
+    for size, right in ((3, (8 / 13, 3 / 5)), (8, (6 / 13, 2 / 5)), (12, (2 / 13, 2 / 5))):
         found = cost_of_unknowns([turns[k] for k in rng.permutation(12)], new, size)
         assert np.allclose(found, right), (
             f"with {size} of the words {found[0]:.3f} and {found[1]:.3f}, but {right[0]:.3f} and "
@@ -191,12 +198,11 @@ expect(n / len(vocabulary.pieces), 10, 40, "bigrams for each piece")
 # %% [markdown]
 # A dictionary of them would be large, and awkward on a GPU. So a hash sends each pair to one of m
 # rows, and pairs that land on the same row share it. How many will? The other n − 1 pairs each miss
-# your row with probability 1 − 1/m, so
+# your row with probability 1 − 1/m (with three pairs and two rows, both miss you with ½ · ½ = ¼), so
 #
 # **P(sharing) = 1 − (1 − 1/m)ⁿ⁻¹ ≈ 1 − e^(−n/m)**
 #
-# **Predict:** if there are as many rows as pairs, m = n, how many pairs share one: almost none, a
-# third, most?
+# **Predict:** with as many rows as pairs, m = n, how many pairs share one: almost none, a third, most?
 #
 # A bad hash does worse. For comparison we take the sum of the two ids. It cannot tell "you are"
 # from "are you", and it reaches at most twice as many rows as there are pieces.
@@ -212,13 +218,12 @@ hashed = np.array([share_that_share(bigram_buckets(left, right, m), m) for m in 
 summed = np.array([share_that_share((left + right) % m, m) for m in buckets])
 derived = 1 - (1 - 1 / buckets) ** (n - 1)
 
-figure, axes = plt.subplots()
-axes.semilogx(buckets, 100 * summed, "s-", color="C3", markersize=4, label="left + right")
-axes.semilogx(buckets, 100 * hashed, "o", color="C0", label="bigram_buckets")
-axes.semilogx(buckets, 100 * derived, "k:", label="derived: 1 − (1 − 1/m)ⁿ⁻¹")
-axes.axvline(n, color="C1", label="m = n, as many as bigrams")
-axes.set(xlabel="buckets m", ylabel="bigrams that share their bucket, %", ylim=(0, 105),
-         title="A good hash shares as little as chance allows")
+of_hash.semilogx(buckets, 100 * summed, "s-", color="C3", markersize=4, label="left + right")
+of_hash.semilogx(buckets, 100 * hashed, "o", color="C0", label="bigram_buckets")
+of_hash.semilogx(buckets, 100 * derived, "k:", label="derived: 1 − (1 − 1/m)ⁿ⁻¹")
+of_hash.axvline(n, color="C1", label="m = n, as many as bigrams")
+of_hash.set(xlabel="buckets m", ylabel="bigrams that share their bucket, %", ylim=(0, 105),
+            title="A good hash shares\nas little as chance allows")
 show(figure, "06_text_to_ids")
 
 claim("m = n: share of the bigrams that share a row; 1 − 1/e is 0.632",

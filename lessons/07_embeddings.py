@@ -2,7 +2,7 @@
 # # 7 · Embeddings: one row, many gradients
 #
 # **Needs** `Packed` and ids (lesson 6), xᵀ dy and "copied forward, summed backward" (lesson 3).
-# **Gives** the backward of a table lookup, a bug that costs nine tenths of it, and the reason why a
+# **Gives** the backward of a table lookup, a bug that loses most of it without an error, and why a
 # table's gradient is a list of `SparseRows` here and never a table.
 # **Time** 45 minutes.
 #
@@ -63,8 +63,7 @@ expect(relative_error(dtable, numeric_gradient(loss, table)), 0, 1e-8, "Oᵀ dy,
 #
 # Forward `y = table[ids]`, so backward `dtable[ids] += dy`. It reads just like the sum above.
 #
-# **Predict:** row 2 is at places 0, 2 and 4 of the text. What will `dtable[2]` be:
-# dy₀ + dy₂ + dy₄, only dy₀, or only dy₄?
+# **Predict:** row 2 is at places 0, 2 and 4. Is `dtable[2]` dy₀ + dy₂ + dy₄, only dy₀, or only dy₄?
 
 # %%
 def hasty_backward(dy, ids, R):
@@ -131,12 +130,12 @@ axes.loglog(times, size, "o", alpha=0.3, markersize=5, label="measured, one dot 
 axes.loglog(times, 1 / np.sqrt(times), "k:", label="1/√c: unrelated gradients")
 axes.set(xlabel="times c that a word occurs in the batch",
          ylabel="length of its hasty gradient / of the right one",
-         title="The more often a word comes, the less of its gradient\nthe hasty line keeps")
+         title="The more often a word occurs, the less of its gradient\nthe hasty line keeps")
 show(figure, "07_embeddings")
 
 # %% [markdown]
 # Nine tenths of the places are lost, and the hasty gradient is nearly at a right angle to the right
-# one. If the dy of one word were unrelated, the cosine would be √(U/N) = 0.33. But they partly agree,
+# one. If the dy of one word were unrelated, the cosine would be √(U/N) = 0.34. But they partly agree,
 # so the true sum is longer still, and the one dy that we kept counts for even less.
 #
 # ## Three right ways
@@ -155,8 +154,8 @@ expect(relative_error(added, right[named]), 0, 1e-6, "the library's list, added 
 
 # %% [markdown]
 # The list has a second use. Adam keeps a running mean of past gradients and moves by it. With a full
-# table as gradient it would keep moving a word long after the word was last seen (lesson 17 measures
-# how far). The library updates only the rows that are in the list.
+# table as gradient it would keep moving a word for some ten steps after it was last seen, thirty
+# rates in all (lesson 17). The library updates only the rows that are in the list.
 #
 # ### Exercise 1: which of five loses gradient?
 #
@@ -179,7 +178,8 @@ def is_right(backward):
 
 def judge_is_right(is_right, rng):
     for name in rng.permutation(list(suspects)):
-        verdict, right = bool(is_right(suspects[name])), name in ("columns", "one-hot")
+        verdict = bool(is_right(lambda *given, name=name: suspects[name](*given)))
+        right = name in ("columns", "one-hot")
         assert verdict == right, (
             f"“{name}” is {'right' if right else 'wrong'}, and you say the opposite; does an id "
             "repeat, with others between, and is dy different at each place?")

@@ -11,8 +11,9 @@
 # "divides by sqrt(n)". When does this factor matter, and when does it do nothing at all?
 #
 # **In thirty seconds:** a sum of n unrelated vectors has the length √n, so dividing by √n gives all
-# sentences one size, and each the same say in the weights of the next layer. A sum lets long
-# sentences shout, a mean lets them whisper. But a last layer of unit length cancels the factor.
+# sentences one size, and each nearly the same say in the weights of the next layer. A sum lets long
+# sentences shout. A mean would let them whisper, if unit length at the end did not raise their voice
+# again. And without a tanh in between, unit length cancels the factor altogether.
 
 # %%
 import sys
@@ -56,17 +57,23 @@ rng = np.random.default_rng(seed(6))
 # ## Who has a say in W?
 #
 # In the paper's DAN the bag x goes into a linear layer, with Glorot's variance 2/(d + e) = 1/300 for
-# each weight, and then into tanh. A long x drives tanh into saturation, so less gradient comes back.
-# Does a long sentence then have nothing to say? Not so fast: W's gradient is xᵀ dz (lesson 3), and x
-# is long. So a sentence's say in W has two factors, one that grows with its bag and one that shrinks:
+# each weight, then into tanh and into the next layer. A long x drives tanh into saturation, so less
+# gradient comes back. Does a long sentence then have nothing to say? Not so fast: its part of W's
+# gradient is xᵀ dz (lesson 3), and x is long. This product of a column and a row has the norm
+# ‖x‖ · ‖dz‖. And dz is what arrives times tanh's slope, so, up to a factor that all share,
 #
-# ‖dW‖ ≈ **‖x‖ · rms(1 − tanh² z)**, up to a factor that all sentences share
+# ‖dW‖ ≈ **‖x‖ · rms(1 − tanh² z)**
 #
-# Each z = Σ x W is normal, and its size is the bag's length over √d, so we can compute the second
-# factor in advance. Then we compare with fifty thousand turns of the default corpus.
+# At the end the DAN scales its output h to length 1. Going back, that divides by ‖h‖, because a short
+# h turns further for the same step (lesson 9). And ‖h‖ grows with tanh z. So, with unit length,
+#
+# ‖dW‖ ≈ **‖x‖ · rms(1 − tanh² z) / rms(tanh z)**
+#
+# Each z = Σ x W is normal, and its size is the bag's length over √d, so we can compute both curves in
+# advance. Then we measure dW, with real turns, random weights and a random gradient at the output.
 #
 # **Predict:** a sentence of 48 words against one of a single word: how many times as large is its
-# gradient at W, under a sum, under a sum divided by √n, and under a mean?
+# gradient at W, under a sum, under a sum divided by √n, and under a mean? And with unit length?
 
 # %%
 d = 300
@@ -82,75 +89,77 @@ n = packed.lengths
 expect((y[n == 1] ** 2).sum(axis=1).mean() / d, 0.97, 1.03, "one word: ‖y‖²/d")
 
 
-def rms_slope(size):
-    """The root mean square of 1 − tanh² z, z normal of this size."""
-    z = np.linspace(-8, 8, 4001)
-    density = np.exp(-z * z / 2)
-    return np.sqrt(((1 - np.tanh(size * z)**2)**2 * density).sum() / density.sum())
-
-
-weight = rng.uniform(-1, 1, (d, 300)) * np.sqrt(6 / (d + 300))          # Glorot: variance 2/(d + e)
+W0, W1 = (rng.uniform(-1, 1, (2, d, d)) * np.sqrt(6 / (d + d))).astype(np.float32)    # Glorot
 bins = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]
-say = {}
-figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.5))
+y, n = y[np.isin(n, bins)], n[np.isin(n, bins)]
+dy = rng.standard_normal(y.shape, np.float32)
+say, k, z = {}, np.arange(1, 65), np.linspace(-8, 8, 4001)
+of_one = lambda sizes, b: sizes[n == b].mean() / sizes[n == 1].mean()
+rms = lambda values: np.sqrt((values**2 * np.exp(-z * z / 2)).sum(axis=1) / np.exp(-z * z / 2).sum())
+figure, (left, *both) = plt.subplots(1, 3, figsize=(12, 4.2))
 for name, power, color in (("sum", 0.0, "C3"), ("sum / √n", 0.5, "C2"), ("mean", 1.0, "C0")):
-    x = y * (n ** (0.5 - power))[:, None]                     # y was divided by √n
-    norms = np.linalg.norm(x, axis=1) / np.sqrt(d)
-    slopes = np.sqrt(((1 - np.tanh(x @ weight)**2)**2).mean(axis=1))      # rms, (B,)
-    at_W = norms * slopes
-    say[name] = [at_W[n == k].mean() / at_W[n == 1].mean() for k in bins]
-    print(f"48 words, {name:8}: rms slope {slopes[n == 48].mean():.2f}, gradient at W "
-          f"{say[name][bins.index(48)]:.2f} times that of one word, at a word's row "
-          f"{slopes[n == 48].mean() / slopes[n == 1].mean() / 48**power:.3f} times")
-    k = np.arange(1, 65)
-    unrepeated = np.sqrt(2 * k - 1) / k**power
-    derived = np.array([size * rms_slope(size) for size in unrepeated])
-    left.loglog(bins, [norms[n == k].mean() for k in bins], "o", color=color, label=name)
+    x = y * (n ** (0.5 - power))[:, None].astype(np.float32)  # y was divided by √n
+    h, tanh_cache = tanh_forward(x @ W0)
+    unit_length = l2_normalize_backward(dy, l2_normalize_forward(h @ W1)[1])
+    norms, unrepeated = np.linalg.norm(x, axis=1), np.sqrt(2 * k - 1) / k**power
+    left.loglog(bins, [norms[n == b].mean() / np.sqrt(d) for b in bins], "o", color=color, label=name)
     left.loglog(k, unrepeated, "k:", label="derived, no repetition" if name == "mean" else None)
-    right.loglog(k, derived / derived[0], "k:")
-    right.loglog(bins, say[name], "o", color=color)
-for axes in (left, right):
-    axes.set(xticks=[1, 4, 16, 64], xticklabels=[1, 4, 16, 64], xlabel="words in the sentence, n")
-left.set(ylabel="length of the bag / √d", title="√n nearly gives one size for all;\n"
-         "real long sentences repeat words")
-right.set(ylabel="gradient at W / that of one word", yticks=[0.25, 0.5, 1, 2, 4],
-          yticklabels=["¼", "½", 1, 2, 4], title="An equal say in W: under a sum long\n"
-          "sentences shout, under a mean they whisper")
-right.minorticks_off()
+    tanh = np.tanh(np.outer(unrepeated, z))                   # of a normal z: (64, 4001)
+    for axes, ends, dh in zip(both, ("no unit length", "unit length"), (dy, unit_length)):
+        dz = tanh_backward(dh @ W1.T, tanh_cache)             # (B, d)
+        at_W = norms * np.linalg.norm(dz, axis=1)             # (B,): ‖xᵀ dz‖ of each sentence
+        at_row = np.linalg.norm(dz @ W0.T, axis=1) / n**power
+        say[name, ends] = of_one(at_W, 48)
+        print(f"48 words, {name:8}, {ends:14}: gradient at W {say[name, ends]:.2f} times that of one "
+              f"word, at a word's row {of_one(at_row, 48):.2f} times")
+        derived = unrepeated * rms(1 - tanh**2) / (rms(tanh) if ends == "unit length" else 1)
+        axes.loglog(bins, [of_one(at_W, b) for b in bins], "o", color=color)
+        axes.loglog(k, derived / derived[0], "k:")
+for axes, title in zip((left, *both), (
+        "√n nearly gives one size for all;\nreal long sentences repeat words",
+        "Without unit length: under a sum\nthey shout, under a mean they whisper",
+        "With it: they still shout,\nbut nobody whispers")):
+    axes.set(xticks=[1, 4, 16, 64], xticklabels=[1, 4, 16, 64], xlabel="words in the sentence, n",
+             ylabel="length of the bag / √d" if axes is left else "gradient at W / that of one word",
+             yticks=[0.25, 0.5, 1, 2, 4, 8], yticklabels=["¼", "½", 1, 2, 4, 8], title=title,
+             ylim=(0.12, 18) if axes is left else (0.25, 4.5))
+    axes.minorticks_off()
 show(figure, "08_sqrtn_combiner_and_dan")
 
-of_sum, of_root, of_mean = (sizes[bins.index(48)] for sizes in say.values())
-claim("sum, 48 words: gradient at W / that of one word", of_sum, 2.5)
-claim("the same under the mean", of_mean, high=0.5)
-claim("the same under sum/√n", of_root, 0.9, 1.7)
+claim("sum, 48 words: gradient at W / that of one word", say["sum", "unit length"], 1.8)
+claim("the same under the mean", say["mean", "unit length"], 0.85, 1.05)
+claim("the same under sum/√n", say["sum / √n", "unit length"], 0.95, 1.3)
+claim("the mean without unit length", say["mean", "no unit length"], high=0.5)
 
 # %% [markdown]
-# Under a sum, tanh passes only a fifth of a long sentence's gradient, and still its say in W is 3.6
-# times that of a single word: it shouts. Under a mean it whispers, at a third; tanh is then nearly a
-# straight line, so the layer hardly differs from a matrix. Divided by √n, all sentences have nearly
-# the same say. (At a word's row the order is the same: 0.32, 0.12 and 0.03.) The green dots on the left rise a little, which the paper wants: the vectors ought
-# "to be sensitive to length".
+# Without unit length the say grows 3.5 times under a sum and falls to a third under a mean. But the DAN
+# has unit length. Under a sum a long sentence still shouts: it has 2.3 times the say of a single word.
+# Under a mean its output is short, and unit length, which divides the gradient by that length, gives
+# back nearly all that the mean took: 0.93. Divided by √n, all have nearly the same say, 1.1. (At a
+# word's row the three are 0.20, 0.10 and 0.08.) The green dots on the left rise a little, which the
+# paper wants: the vectors ought "to be sensitive to length".
 #
 # ## The way back
 #
-# y_b = (1/√n_b) Σ_r count_br E_r. Take two sentences whose roots are whole numbers, 3 1 3 4 and 1, and
-# rows of a single number. dy is 2 at the first sentence and 5 at the second. What should row 3
-# collect, which the first sentence uses twice? And row 1, which both use?
+# y_b = (1/√n_b) Σ_r count_br E_r. Take two sentences of four words and of one (their roots are 2 and
+# 1), with the ids 3 1 3 4 and 1, and rows of a single number. dy is 2 at the first sentence and 5 at
+# the second. What should row 3 collect, which the first uses twice? And row 1, which both use?
 
 # %%
 counts = np.array([[0, 1, 0, 2, 1], [0, 1, 0, 0, 0]])         # of rows 0 to 4
-print("row 3: 2 · 2/√4 =", 2 * 2 / 2, "  row 1: 2/√4 + 5/√1 =", 2 / 2 + 5 / 1)
-print("countsᵀ (dy/√n) =", counts.T @ np.array([2 / 2, 5 / 1]))
+for r in (3, 1):
+    rise = np.array([2, 5]) @ (counts @ (0.001 * np.eye(5)[r]) / [2, 1])
+    print(f"row {r} higher by 0.001: the loss rises by {rise:.3f}")
 
 # %% [markdown]
-# If row r moves, y_b moves count_br/√n_b times as far, and row r may be in many sentences. (**Write
-# the backward before you read on:** `yours/embedding_bag.py`, then
-# `python -m lessons.yours check embedding_bag`.) The gradients from all these places add up:
+# **Now write it:** `yours/embedding_bag.py`, then `python -m lessons.yours check embedding_bag`.
+#
+# If row r moves, y_b moves count_br/√n_b times as far. So row 3 collects 2 · 2/√4 = 2, as measured. Row
+# 1 is in both sentences, and its gradients from all places add up: 2/√4 + 5/√1 = 6.
 #
 # dE_r = Σ_b count_br dy_b / √n_b
 #
-# The forward as loops, on a batch with a word twice in one sentence, a word in two sentences,
-# sentences of different lengths, and a row that nobody uses:
+# The forward as loops. The batch has a repeated word, a shared word, two lengths, and an unused row:
 
 # %%
 # 3 1 3 4 | 1 | 0; row 2 unused
@@ -271,8 +280,7 @@ expect(max(relative_error(dense(grads[name], p), dense(library_grads[name], p))
 # sentence, u = x W/‖x W‖. Replace x by c x, for any c > 0: c appears above and below the line, and
 # cancels. So a sum, a mean and a sum/√n give the same u.
 #
-# **Predict:** the gradient of the table is multiplied by c on its way through the bag. Does at
-# least the gradient depend on the combiner?
+# **Predict:** the table's gradient is multiplied by c in the bag. So does it depend on the combiner?
 
 # %%
 def u_and_gradients(power, with_tanh):
@@ -302,8 +310,7 @@ for name, with_tanh, worst, low, high in (("one linear layer", False, max, 0, 1e
 #
 # ### Exercise 2: bring it back
 #
-# Write an encoder that ends with unit length and in which the √n counts, so that tripling x changes
-# u. One more layer is enough. Which kinds work?
+# Write an encoder with unit length at the end in which tripling x changes u. Which extra layer will do?
 
 # %%
 def encoder_that_sees_length(x):
@@ -345,14 +352,16 @@ check(2, encoder_that_sees_length, judge_sees_length)
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | sum, 48 words: gradient at W / that of one word | 3.6 ± 0.02 | 3.57 to 3.63 | below 2.5 |
-# | the same under the mean | 0.333 ± 0.001 | 0.332 to 0.335 | above 0.5 |
-# | the same under sum/√n | 1.33 ± 0.008 | 1.33 to 1.34 | below 0.9, above 1.7 |
+# | sum, 48 words: gradient at W / that of one word | 2.33 ± 0.05 | 2.28 to 2.41 | below 1.8 |
+# | the same under the mean | 0.918 ± 0.01 | 0.905 to 0.931 | below 0.85, above 1.05 |
+# | the same under sum/√n | 1.1 ± 0.01 | 1.09 to 1.12 | below 0.95, above 1.3 |
+# | the mean without unit length | 0.335 ± 0.002 | 0.332 to 0.339 | above 0.5 |
 
 # %% [markdown]
 # ## What you know now
 #
 # - A sum of n unrelated vectors grows like √n. Divided by √n it keeps one size: an equal say in W.
+#   Unit length gives that to a mean as well, but not to a sum.
 # - The way back carries the same factor, and a row's gradients from all its places add up.
 # - One linear layer and unit length cancel any factor: in our default encoder the √n does nothing.
 #

@@ -64,10 +64,9 @@ expect(visits(16), 131_071, 131_071, "16 doublings: visits, 2¹⁷ − 1")
 #
 # ## Sixty lines
 #
-# The rest is a list of derivatives. One detail: NumPy stretches (B, 1) or (e,) to (B, e) by itself.
-# Stretching copies a number, so its gradient is a sum over the copies. `fit` takes that sum. And
-# one method does an embedding's work: `take([2, 0, 2])` fetches rows 2, 0 and 2 again, so on the
-# way back row 2 gets two gradients.
+# The rest is a list of derivatives. One detail: NumPy stretches (B, 1) or (e,) to (B, e). Stretching
+# copies a number, so its gradient is a sum over the copies. `fit` takes that sum. `take([2, 0, 2])`
+# does an embedding's work: it fetches rows 2, 0 and 2, so going back row 2 gets two gradients.
 
 # %%
 def fit(gradient, shape):
@@ -152,8 +151,7 @@ a, b = Node(2.0), Node(3.0)
 print(f"a.grad {a.grad:.3f}, by hand b + eᵃ = {3 + np.exp(2):.3f};  b.grad {b.grad}, by hand a = 2")
 
 # %% [markdown]
-# It works for two numbers. Now every rule, with random dy (lesson 2), shapes that stretch, and a
-# row that is taken twice:
+# Two numbers work. Now every rule: random dy (lesson 2), shapes that stretch, a row taken twice:
 
 # %%
 twice = np.array([2, 0, 2])
@@ -267,8 +265,8 @@ check(1, layer_norm, judge_layer_norm)
 # An autograd knows every step but not what they are for. By hand, the gradient of the softmax loss
 # is (p − δ)/K: no exp or log is left. The graph still computes them.
 #
-# **Predict:** in each of four rows the true reply has the score 120, the others 0, in float32. The
-# loss is nearly 0. What does the naive graph say?
+# **Predict:** in each of four rows the true reply has the score 120, the others 0, in float32. The loss
+# is nearly 0. What does the naive graph say?
 
 # %%
 def graph_of(scores, loss_of):
@@ -335,9 +333,9 @@ check(2, fused_loss, judge_fused)
 # %% [markdown]
 # ## What it cannot see, 2: rows that nobody used
 #
-# `take` fills a whole table with zeros to put a few rows in, since the sum of two gradients has to
-# have the shape of the parameter. By hand the gradient is SparseRows (lesson 7): a vector for each
-# sentence, and the numbers of the rows that get it.
+# `take` fills a whole table with zeros to put a few rows in, since the sum of two gradients has to have
+# the shape of the parameter. By hand the gradient is SparseRows (lesson 7): a vector for each sentence,
+# and the numbers of the rows that get it.
 
 # %%
 by_hand = sum(array.nbytes for part in grads["encoder.embedding.weight"] for array in part)
@@ -369,22 +367,27 @@ model = Model(params, config, WORDS)
 both, encoder_cache = dan_forward(model, sentences)
 v, response_cache = response_forward(model, both[K:])
 _, loss_cache = batch_softmax_forward(both[:K], v, config.scale)
-kept = {"graph": megabytes([node.value for node in loss.ancestors() if node.parents]),
-        "hand": megabytes(arrays_of((encoder_cache, response_cache, loss_cache)))}
-claim("bytes kept for the backward, graph over hand", kept["graph"] / kept["hand"], low=3)
+order = loss.ancestors()
+made = [node.value for node in order if node.parents] + [node.grad for node in order[::-1]]
+of_graph = [megabytes(made[:k]) for k in range(len(made) + 1)]          # as they appear
+forward, caches = len(made) - len(order), megabytes(arrays_of((encoder_cache, response_cache, loss_cache)))
+claim("bytes kept for the backward, graph over hand", of_graph[forward] / caches, low=3)
 
 figure, axes = plt.subplots()
-for offset, name, of_table, color in ((0, "graph", by_graph, "C3"), (0.4, "hand", by_hand, "C2")):
-    axes.bar(np.arange(2) + offset, [kept[name], of_table / 1e6], 0.38, color=color, label=name)
-axes.set(xlabel="what is kept or made", ylabel="MB in one step, float64", xticks=[0.2, 1.2],
-         xticklabels=["values for the backward", "gradient of the table"],
-         title=f"{2 * K} sentences: a graph keeps {kept['graph'] / kept['hand']:.0f} × as much,\n"
-               f"and the table's gradient is {by_graph / by_hand:.0f} × as large")
+axes.step(range(len(of_graph)), of_graph, where="post", color="C3", linewidth=2, label="graph")
+axes.plot([0, forward, len(made) - 4, len(made)], [0, caches, caches, caches + by_hand / 1e6], "C2o-",
+          label="by hand: caches, and in the end the table's gradient")
+axes.axvline(forward, color="black", linestyle=":", label="the loss; then back")
+axes.text(2, of_graph[2] - 2.2, "take: one row per word or bigram")
+axes.text(len(made) - 7, of_graph[-1] - 2, "its backward: a whole table", ha="right")
+axes.set(xlabel="steps of the graph, forward and back", ylabel="MB kept, float64",
+         title=f"At the loss a graph has kept {of_graph[forward] / caches:.0f} × as much,\n"
+               f"and the table's gradient will be {by_graph / by_hand:.0f} × as large")
 show(figure, "10_an_autograd_in_sixty_lines")
 
 # %% [markdown]
-# Most of the graph's memory is the embeddings that `take` fetched, one row for each word and
-# bigram. By hand the bag adds the rows where they are (lesson 8).
+# Most of what the graph keeps forward is the embeddings that `take` fetched, and on the way back the
+# whole table that it fills. By hand the bag adds the rows where they are (lesson 8).
 #
 # A framework's autograd is better than ours: its rules save only what they read, its embedding has
 # a `sparse` switch, its cross-entropy is one rule. But **somebody derived each of these by hand**.

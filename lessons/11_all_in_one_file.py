@@ -14,9 +14,8 @@
 #
 # `minimal.py` is this page in 150 lines. Keep it open while you read: its functions run here on one
 # batch, in the order the data flows. To step through them, write `breakpoint()` into
-# `loss_and_gradients`. The same works in `convsim_mini/core/`: a function that you change there
-# runs as you changed it, and `python -m convsim_mini.train --plain` runs all of core without its
-# faster twins.
+# `loss_and_gradients`. The same works in `convsim_mini/core/`: a function that you change there runs as
+# you changed it, and `python -m convsim_mini.train --plain` runs all of core without its faster twins.
 
 # %%
 import sys
@@ -32,9 +31,8 @@ rng = np.random.default_rng(seed(11))
 # %% [markdown]
 # ## Text becomes ids, ids become rows
 #
-# `read_pairs` gives pairs of lists of tokens, to train on and to test on. Each word gets an id by
-# its frequency, and 0 is for unknown ones. `rows_of` adds a row for each pair of neighbours
-# (lesson 6).
+# `read_pairs` gives pairs of lists of tokens, to train on and to test on. Each word gets an id by its
+# frequency, and 0 is for unknown ones. `rows_of` adds a row for each pair of neighbours (lesson 6).
 
 # %%
 train, test = minimal.read_pairs()
@@ -69,7 +67,7 @@ expect(len(of_rows) / len(params["table"]), 0.05, 0.15, "share of the table's ro
 # ## The loss goes back
 #
 # `loss_and_gradients` walks back up. Here it is once more, written from the picture, with a switch
-# that forgets one of the two paths of v: a bug many of us have written, and no error tells.
+# that forgets one of the two paths of v: a bug many of us have written, and there is no error message.
 
 # %%
 def gradients(params, pairs, forget):

@@ -18,7 +18,7 @@ from statistics import mean, stdev
 from tqdm import tqdm
 
 LESSONS = Path(__file__).resolve().parent
-SEEDS = range(1, 6)    # beside 0, that of the printed numbers
+SEEDS = range(1, 6)    # besides 0, that of the printed numbers
 HEAD = "| claim | mean ± sd | least to most | refuted |\n| --- | --- | --- | --- |"
 TABLE = re.compile(r"(?<=\n# ## Claims\n#\n)(?:# .*\n|#\n)*")
 TEXT = ("Over five seeds, as `python -m lessons.claims {number}` prints it. The last column says "
@@ -38,7 +38,7 @@ def run(path, seed):
 
 
 def number(value):
-    """A number as a table shows it: three digits, or as many as stand before the point."""
+    """A number as a table shows it: three digits, or as many as it has before the point."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
@@ -60,7 +60,7 @@ def table(runs):
 
 
 def write(path, found):
-    """Put a table into a lesson, in the place of that which stands there."""
+    """Put a table into a lesson, instead of the one that it has."""
     text = path.read_text(encoding="utf-8")
     said = f"{TEXT.format(number=path.name.split('_')[0].lstrip('0') or 0)}\n\n{found}\n"
     lines = "".join(f"# {line}".rstrip() + "\n" for line in said.splitlines())
@@ -77,7 +77,7 @@ def main(argv=None):
     parser.add_argument("--write", action="store_true", help="put the tables into the lessons")
     options = parser.parse_args(argv)
     names = {name.zfill(2) if name.isdigit() else name for name in options.lessons}
-    paths = [path for path in sorted(LESSONS.glob("[0-9A-C]*_*.py"))    # 16 draws nothing
+    paths = [path for path in sorted(LESSONS.glob("[0-9A-C]*_*.py"))
              if "\n# ## Claims\n" in path.read_text(encoding="utf-8")
              and (not names or path.name.split("_")[0] in names)]
     with ThreadPoolExecutor(os.cpu_count()) as executor:

@@ -73,7 +73,7 @@ def claim(what, value, low=-np.inf, high=np.inf):
 
 
 def expect(value, low, high, what):
-    """Assert that a number lies in the range that the lesson derived for it; print it beside that.
+    """Assert that a number lies in the range that the lesson derived for it; print it next to that.
 
     value: a number, or a list of errors: the largest counts. low = high: exactly that.
     A tolerance of 1e-4 or less is a check of one's own code: a tick and one short line.

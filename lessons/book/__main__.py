@@ -35,7 +35,7 @@ except ModuleNotFoundError as error:
     missing = error.name
 
 MADE = f"{OURS}.book"    # lists a book's files: a folder with no others may be replaced
-MORE = {"notation": "Notation", "after": "After the lessons"}    # pages beside the lessons
+MORE = {"notation": "Notation", "after": "After the lessons"}    # pages besides the lessons
 
 HOME = ('<a href="index.html">All lessons</a><a href="notation.html">Notation</a>'
         '<a href="after.html">After</a>')
@@ -179,7 +179,7 @@ def write_notebooks(folder, lessons):
 
 
 def make_book(lessons, out):
-    """Run these lessons on all cores, write the book, then put it in the place of the one before.
+    """Run these lessons on all cores, write the book, then put it where the old one was.
 
     Raises UserError where a lesson fails or `out` holds anything but a book.
     """
@@ -188,7 +188,7 @@ def make_book(lessons, out):
           workplace(out.resolve().parent) as beside):
         made = (out / MADE).read_text("utf-8").split("\n") if (out / MADE).exists() else []
         if out.is_file() or {*names_in(out)} - {MADE, *made}:
-            raise UserError(f"{out}: holds what is no book's; {advice}")
+            raise UserError(f"{out}: holds what does not belong to a book; {advice}")
         new, notebooks, clients = beside / "new", {}, []
         new.mkdir()
         pool = ThreadPoolExecutor(os.cpu_count())
@@ -222,7 +222,7 @@ def main(argv=None):
     known = {lesson.number: lesson for lesson in all_lessons()}
     chosen = {number.lstrip("0") or "0" for number in options.numbers} or set(known)
     if unknown := chosen - set(known):
-        raise UserError(f"{min(unknown)}: is no lesson; there are {', '.join(known)}")
+        raise UserError(f"{min(unknown)}: not a lesson; there are {', '.join(known)}")
     lessons = [lesson for number, lesson in known.items() if number in chosen]
     if options.notebooks:
         with user_errors(f"{options.notebooks}: cannot be written", "choose another folder"):

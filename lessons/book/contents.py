@@ -61,7 +61,7 @@ def all_lessons():
 
 
 def solutions(lesson):
-    """Number of an exercise → why its solution is right, its code with the wrong answers beside it.
+    """Number of an exercise → why its solution is right, its code with the wrong answers.
 
     The reasons stand in the file's docstring, each after its number and a colon.
     """

@@ -70,7 +70,7 @@ def linked(number, pages):
 
 
 def is_formula(part):
-    """Whether a paragraph is one line with a sign of mathematics, and is no sentence."""
+    """Whether a paragraph is one line with a sign of mathematics, and not a sentence."""
     text = part.replace("**", "")
     text = text[:-1] if part.endswith("**.") else text
     return bool(re.search("[=≤≥≈←/√·]", text) and not re.search(
@@ -90,7 +90,7 @@ def machine(stations, pages):
 
 
 def fold(title, body, kind=""):
-    """A part of a page that stands behind its title."""
+    """A part of a page that is folded behind its title."""
     return f'<details class="{kind}"><summary>{title}</summary>\n{body}\n</details>'
 
 

@@ -142,7 +142,7 @@ def known(words, choices, kind):
     """Raises UserError for a word that is not among the choices, or for none at all."""
     for word in words or [""]:
         if word not in choices:
-            raise UserError(f"{word or 'nothing'}: is no {kind}; expected one of "
+            raise UserError(f"{word or 'nothing'}: not a known {kind}; expected one of "
                             f"{', '.join(choices)}{did_you_mean(word, choices)}")
 
 

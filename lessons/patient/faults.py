@@ -32,7 +32,7 @@ def replaced(module, name, function):
 
 
 def overwritten():
-    """The mistake of `lessons.yours` in which a repeated row keeps its last gradient alone."""
+    """The mistake of `lessons.yours` in which only a repeated row's last gradient is kept."""
     return next(mistake[:2] for mistake in EXERCISES["embedding_bag"].mistakes
                 if "overwritten" in mistake[2])
 
@@ -102,7 +102,7 @@ FAULTS = {
 
     # what is trained on
     "replies-shuffled": Fault(
-        "Each message stands beside somebody else's reply.", {"data": shuffled},
+        "Each message has somebody else's reply.", {"data": shuffled},
         [("words", "train", 0, 4)],
         "Join messages and replies again. Then read ten pairs as text."),
     "dev-in-train": Fault(
@@ -173,7 +173,7 @@ FAULTS = {
 
     # the backward
     "last-write-wins": Fault(
-        "A row that stands several times in a batch keeps its last gradient alone.",
+        "Of a row that occurs several times in a batch only the last gradient is kept.",
         {"inside": changed("embedding_bag", *overwritten())},
         [("gradients", "table, relative error", 1e-3, 1),
          ("gradients", "first layer, relative error", 0, 1e-6)],
@@ -193,8 +193,8 @@ FAULTS = {
         "The loss is a mean, and its gradient lacks the 1/B.",
         {"inside": changed("batch_softmax", " / len(p)", "")},
         [("gradients", "response network, length ratio", 2, inf)],
-        "Divide by B. Adam and Adagrad hide this fault, for they divide by the gradient's size; "
-        "SGD does not."),
+        "Divide by B. Adam and Adagrad hide this fault, because they divide by the gradient's "
+        "size; SGD does not."),
 
     # the evaluation
     "sides-exchanged": Fault(

@@ -28,7 +28,7 @@ NAMES = {"table": "encoder.embedding.weight", "first layer": "encoder.linear0.we
 
 @cache
 def chat(pieces):
-    """A Corpus with a vocabulary of this size. Its test split is dev as well, for it is larger."""
+    """A Corpus with a vocabulary of this size. Dev is its test split, too, because it is larger."""
     corpus = some_chat(PAIRS, pieces)
     return corpus._replace(dev=corpus.test)
 

@@ -8,7 +8,7 @@ Nothing that you have written is ever overwritten; delete a file to get a new on
                                                --seed N repeats them; --json for a grader
     python -m lessons.yours why NAME           the answer to what it asks when you are right
     python -m lessons.yours hint NAME          the next of three hints
-    python -m lessons.yours train [OPTIONS]    trains on those that are right, beside the
+    python -m lessons.yours train [OPTIONS]    trains on those that are right, next to the
                                                project's; options as of convsim_mini.train
 """
 
@@ -115,7 +115,7 @@ def options_of(rest):
 
 
 def known(names):
-    """The names themselves. Raises UserError for one that is no exercise."""
+    """The names themselves. Raises UserError for one that is not an exercise."""
     for name in names:
         if name not in EXERCISES:
             raise UserError(f"{name}: is none of {', '.join(EXERCISES)}"

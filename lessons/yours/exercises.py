@@ -21,7 +21,7 @@ MEAN = "This is the mean over the rows. Each row adds its part, so it is a sum."
 class Exercise(NamedTuple):
     """One backward to write.
 
-    gradients: what it returns, by name; library: what it takes the place of in training; cases:
+    gradients: what it returns, by name; library: what it replaces in training; cases:
     (shapes of the float inputs, the forward's other arguments, the inputs' mean and deviation if
     not 0 and 1); mistakes: see above; hints: three; why: a question to whoever is right, and its
     answer; steps: how many of the results are steps on the way and no gradients of inputs
@@ -40,15 +40,15 @@ EXERCISES = {
     "tanh": Exercise(("dx",), layers.tanh_backward,
                      [([(4, 3)], ()), ([(2, 1, 5)], ()), ([(4, 3)], (), 0, 6)], [
         ("1 - y * y", "1 - y", "This is what you get without the square in the slope."),
-        ("dy * (1 - y * y)", "1 - y * y", "This is the slope alone. dy is missing."),
+        ("dy * (1 - y * y)", "1 - y * y", "This is only the slope. dy is missing."),
         ("y * y", "np.tanh(y) ** 2",
          "This is what you get with a second tanh. The cache is y already, not x."),
         ("(1 - y * y)", "y", "This is dy times the forward. It should be dy times the slope."),
         ("1 - y * y", "1 + y * y", "The square has the wrong sign: no slope is above 1."),
         ("1 - y * y", "y - y * y", "y (1 − y) is the slope of the sigmoid. tanh has another one."),
     ], (
-        "Each number of x moves one number of y alone. So dx is dy times one slope per number.",
-        "tanh is sinh/cosh. Use the quotient rule. The slope can be written with tanh x alone.",
+        "Each number of x moves only one number of y. So dx is dy times one slope per number.",
+        "tanh is sinh/cosh. Use the quotient rule. Only tanh x is left in the slope.",
         "The slope is 1 − tanh² x, and the cache is y = tanh x."),
         ("Why does a tanh layer stop learning where |x| is large?",
         "There y is near ±1, so the slope 1 − y² is near 0. Whatever dy is, dx is near 0.")),
@@ -63,7 +63,7 @@ EXERCISES = {
         ("sum(axis=0)", "mean(axis=0)", MEAN),
         ("dy.sum(axis=0)", "dy", "This is one gradient for each row. The rows share one bias."),
     ], (
-        "Write y_be as a sum over d. Find each place where x_bd stands, then W_de, then b_e.",
+        "Write y_be as a sum over d. Find each place where x_bd occurs, then W_de, then b_e.",
         "W_de is used in every row b, so dW_de is a sum over b. Which product has such a sum? "
         "The shapes leave only one way to multiply.",
         "dx has the shape of x, (B, d), and comes from dy, (B, e), and W, (d, e): dy times Wᵀ. "
@@ -113,13 +113,13 @@ EXERCISES = {
          "The gradient of repeated rows is overwritten, not added: table[rows] += … keeps one."),
         ("rows, (dy * scale)[sources]", "np.unique(np.stack([rows, sources]), axis=1)[0], "
          "(dy * scale)[np.unique(np.stack([rows, sources]), axis=1)[1]]",
-         "A word that stands twice in one sentence counts once here. It should count twice."),
+         "A word that occurs twice in one sentence counts once here. It should count twice."),
         ("[sources]", "[sources] / np.bincount(rows)[rows][:, None].astype(dy.dtype)",
          "This is the mean over a row's places. Each place adds its part, so it is a sum."),
     ], (
         "Sentence b adds the row of each of its words to y_b. So each word of b passes dy_b/√n_b "
         "to its row. `scale` holds 1/√n.",
-        "The cache names each place of a word: `rows` says which row of the table stands there, "
+        "The cache names each place of a word: `rows` says which row of the table it is, "
         "`sources` in which sentence. What you return names places, too.",
         "Place m adds dy_b/√n_b to the row rows[m], and b is sources[m]. So the places are `rows`, "
         "and the values are dy * scale, indexed by `sources`."),
@@ -173,8 +173,8 @@ EXERCISES = {
          "You divided by the number of all words. Each sentence has a length of its own."),
         ("(dy * share[:, None])[sentences]",
          "np.resize(dy * share[:, None], (len(sentences), dy.shape[1]))",
-         "You repeated the sentences in turn, as np.tile does. Words of one sentence lie side by "
-         "side, as np.repeat has them."),
+         "You repeated the sentences in turn, as np.tile does. `sentences` says which sentence "
+         "each word belongs to: index with it."),
     ], (
         "All words of a sentence enter its mean in the same way. So they get the same gradient.",
         "The cache has the sentence of each word: (N,). Indexing dy with it gives a line per word.",
@@ -223,6 +223,9 @@ EXERCISES = {
         ([(1, 2), (1, 2), (1, 2)], ()), ([(5, 3), (5, 3), (5, 2)], (), 10, 0.3),
     ], [
         (" @ k * scale, ds.T @ q * scale", " @ k, ds.T @ q", "The factor 1/√m is missing."),
+        ("keepdims=True))\n    return dp, ds, ds @ k * scale, ds.T @ q * scale",
+         "keepdims=True)) * scale\n    return dp, ds, ds @ k, ds.T @ q",
+         "Your ds holds the 1/√m already. ds is the gradient of s; the factor is for dq and dk."),
         (" @ k * scale, ds.T @ q * scale", " @ k / scale, ds.T @ q / scale",
          "You multiplied by √m. The forward divides by √m."),
         ("(p * dp).sum(axis=1, keepdims=True)", "(p * dp).sum()",

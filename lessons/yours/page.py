@@ -40,5 +40,5 @@ def stub(backward):
     head, doc, _ = source.split('"""')
     kept = [ast.unparse(line) for line in ast.parse(source).body[0].body
             if isinstance(line, ast.Assign) and ast.unparse(line.value) == "cache"]
-    lines = [*kept, 'raise NotImplementedError("your lines, in the place of this one")']
+    lines = [*kept, 'raise NotImplementedError("replace this line with yours")']
     return f'{head}"""{doc}"""\n' + indent("\n".join(lines) + "\n", "    ")

@@ -55,7 +55,7 @@ def l2_normalize_backward(dy, cache):
 def embedding_bag_forward(table, rows, sources, lengths):
     """y_b = (Σ E_row over all places of sentence b)/√n_b.
 
-    table: (R, d); place m holds the row rows[m] and stands in sentence sources[m]: (M,) both;
+    table: (R, d); place m holds the row rows[m] and is in sentence sources[m]: (M,) both;
     lengths: (B,) n → y: (B, d), cache
     """
     y = np.zeros((len(lengths), table.shape[1]), table.dtype)

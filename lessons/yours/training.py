@@ -30,7 +30,7 @@ def options(names):
     """Options of a short training that uses all backwards of these names.
 
     The default DAN, or the small Transformer for what only that has. Neither has a tanh; with
-    it the encoder gets a second layer, for it stands between two.
+    it the encoder gets a second layer, because it sits between two.
     """
     encoder = TRANSFORMER if OF_A_TRANSFORMER & names else DAN
     return [*encoder, *(["--model.layers", "500", "500"] if "tanh" in names else [])]

@@ -144,7 +144,7 @@ def test_output_figures_and_formulas_are_there(clone):
     assert 'rel="next" href="13_timing_signal.html"' in text and 'rel="prev"' not in text
     assert "exercise 1: not solved yet" in text and "(expected 0.99 to 1.01)" in text
     assert ('<img alt="A smaller step bends less and rounds more: float64 gives eleven digits, '
-            'float32 five" src="figures/02_finite_differences_0.png"') in text
+            'float32 five" src="figures/02_finite_differences_1.png"') in text
     assert text.count('<div class="formula">') >= 2
     figures = list((clone / "book" / "figures").iterdir())
     assert figures and all(figure.read_bytes()[:4] == b"\x89PNG" for figure in figures)
@@ -231,11 +231,11 @@ def test_a_book_takes_the_place_of_a_book_and_of_nothing_else(clone):
     assert "C_what_a_gpu_does_differently.html" in names and "13_timing_signal.html" not in names
     (clone / "other" / "notes").mkdir()
     (clone / "other" / "notes" / "own.txt").write_text("a year of work")
-    with pytest.raises(UserError, match="other: holds what is no book's; choose another"):
+    with pytest.raises(UserError, match="other: holds what does not belong to a book; choose"):
         make_book([], clone / "other")
     shutil.rmtree(clone / "other")
     done = book(clone, "77")
-    assert (done.returncode, done.stderr[:40]) == (2, "error: 77: is no lesson; there are 0, 1,")
+    assert (done.returncode, done.stderr[:40]) == (2, "error: 77: not a lesson; there are 0, 1,")
 
 
 # ---------------------------------------------------------------- in a browser

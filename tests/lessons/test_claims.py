@@ -68,8 +68,8 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "auc(*values[:2])", "auc(*values[1::-1])"),
     ("21", "trained less words, binary",    # weighted ones
      '"words, binary": cosine}', '"words, binary": weighted}'),
-    ("06", "new tokens, met / promised, turns in order", '("in order", in_order,',
-     '("in order", shuffled,'),
+    ("06", "new tokens, met / promised, turns in order",
+     '("in order", in_order,', '("in order", shuffled,'),
     ("09", "any W: loss in the end",    # the symmetric one
      ".get(kind, R)", ".get(kind, (R + R.T) / 2)"),
     ("12", "the wrong backward's loss / the right one's",
@@ -83,6 +83,8 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("04", "with a random dp", "distance(backward, random))", "distance(backward, ones))"),
     ("05", "before training: P@1", "(u @ v_prime.T)", "(rng.permutation(u) @ v_prime.T)"),
     ("08", "the same under the mean", '("mean", 1.0, "C0")', '("mean", 0.0, "C0")'),    # a sum
+    ("08", "the mean without unit length", "unit length\"), (dy, unit_length)",    # with it
+     "unit length\"), (unit_length, unit_length)"),
     ("C", "22 mantissas: measured / derived",    # one factor keeps all its bits
      "round_mantissa(a, k) @ round_mantissa(b, k)", "round_mantissa(a, k) @ b"),
     ("20", "conversations: cosine lost",    # before training

@@ -40,7 +40,7 @@ def answered(name, *changes):
 
 def with_body(name, body):
     """A page with this text in the place of the line that raises."""
-    stub = 'raise NotImplementedError("your lines, in the place of this one")'
+    stub = 'raise NotImplementedError("replace this line with yours")'
     assert page(name).count(stub) == 1
     return page(name).replace(stub, body)
 
@@ -77,12 +77,12 @@ USUAL = [    # wrong answers of solutions/derivations.md; the page whose judge k
     ("c is lost in b", "batch_softmax", "The factor `scale` is missing"),
     ("p (1 − p), the slope of one p", "batch_softmax", "p (1 − p) is the slope"),
     ("‖x‖ taken for a constant", "l2_normalize", "without the projection"),
-    ("(dy · x) x in place of (dy · y) y", "l2_normalize", "You projected with x"),
+    ("(dy · x) x instead of (dy · y) y", "l2_normalize", "You projected with x"),
     ("1/‖x‖ only on one of the two terms", "l2_normalize", "Only the first term"),
     ("One sum over all rows of a batch", "l2_normalize", "You summed over all rows"),
     ("ds = p ∘ (1 − p) ∘ dp", "attention", "p (1 − p) is the slope"),
     ("but without p_j", "attention", "The p inside the sum is missing"),
-    ("Mean of dp in place of Σ p dp", "attention", "This is the plain mean"),
+    ("Mean of dp instead of Σ p dp", "attention", "This is the plain mean"),
     ("dk = ds q/√m, no transpose", "attention", "transposed on the way to the keys"),
     ("√m lost", "attention", "The factor 1/√m is missing"),
     ("or multiplied", "attention", "You multiplied by √m"),

@@ -39,9 +39,8 @@ def adam_moves(gradients, first=1):
 # ## A table of words is a bowl
 #
 # Word r occurs in a text with frequency p_r, and its row has a gradient only then. So its
-# curvature, averaged over batches, is proportional to p_r, and κ = p_1/p_R. For a thousand
-# words by Zipf's law, p_r ∝ 1/r, κ is a thousand. Each row is pulled towards a target, seen through
-# noise:
+# curvature, averaged over batches, is proportional to p_r, and κ = p_1/p_R. For a thousand words by
+# Zipf's law, p_r ∝ 1/r, κ is a thousand. Each row is pulled towards a target, seen through noise:
 
 # %%
 words, d, batch, steps = 1000, 8, 256, 500

@@ -83,8 +83,7 @@ def settings(parts, seed):
         text=TextConfig(pieces=parts.pieces, bigram_buckets=BIGRAMS),
         model=ModelConfig(embedding_dim=DIM, layers=[DIM, DIM], scale=parts.scale),
         optim=OptimConfig(batch_size=K, learning_rate=1e-3 * factor,
-                          table_learning_rate=0.06 * of_table,
-                          warmup=warmup, decay="none"),
+                          table_learning_rate=0.06 * of_table, warmup=warmup, decay="none"),
         steps=STEPS, seed=seed)
 
 

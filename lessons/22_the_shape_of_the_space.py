@@ -120,7 +120,7 @@ def training(scale, steps):
     """From the counted start, batches of 256 pairs: yields the step and a Model at MARKS."""
     config = Config(text=TextConfig(PIECES, 20_000), steps=140, seed=seed(23),
                     model=ModelConfig(embedding_dim=D, layers=[D], scale=scale),
-                    optim=OptimConfig(batch_size=256, rate=1e-3))
+                    optim=OptimConfig(batch_size=256, learning_rate=1e-3))
     model = started._replace(config=config.model, params=copy(started.params))
     optimizer = Adaptive(model.params)
     yield 0, started

@@ -45,7 +45,7 @@ def small_config(pieces):
     """The `chat` preset with vectors of 200 numbers; 144 steps of 256: 36,861 pairs come once."""
     return Config(text=TextConfig(pieces=pieces, bigram_buckets=20_000),
                   model=ModelConfig(embedding_dim=100, layers=[200]),
-                  optim=OptimConfig(batch_size=256, rate=1e-3), steps=144, seed=seed(14))
+                  optim=OptimConfig(batch_size=256, learning_rate=1e-3), steps=144, seed=seed(14))
 
 
 def trained_encoder(pairs=40_000, pieces=8_000):

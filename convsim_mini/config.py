@@ -1,7 +1,7 @@
 """Every setting of training, with its default and where the default comes from.
 
-"paper §…" is Yang et al. 2018; "ours" says why. Where P@1 is about 33, it was measured on the test
-set of the default corpus (report/README.md). A preset is a named set of changes to the defaults.
+"paper §…" is Yang et al. 2018; "ours" gives the reason. P@1 values near 33 are from the test set of
+the default corpus (report/README.md). A preset is a named set of changes to the defaults.
 """
 
 from dataclasses import dataclass, field
@@ -180,7 +180,7 @@ class Config:
 
     @property
     def second_task(self):
-        """The name of its task of natural language inference, or None."""
+        """The name of its NLI task, or None."""
         return self.taught[-1] if self.task != "conversation" else None
 
     @property

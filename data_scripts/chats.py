@@ -2,8 +2,8 @@
 
     python -m data_scripts.chats "WhatsApp Chat with Ann.txt" --out chat.jsonl
 
-It reads an export, or a folder of them; Slack's folder has one per channel. A row of the log has
-`thread`, `speaker` and `text`. Where Telegram says which message a reply answers, the rows are
+It reads an export, or a folder of them; Slack's has one folder per channel. A row of the log has
+`thread`, `speaker` and `text`. If Telegram says which message a reply answers, the rows are
 turns (a person's messages in a row) with `id` and `reply_to`. What the app wrote is left out.
 """
 
@@ -178,7 +178,7 @@ def possible_names(body):
 # ---------------------------------------------------------------- JSON
 
 def message_lists(data):
-    """Yield each list of messages, wherever it is: of Telegram's chats, of a day in Slack."""
+    """Yield every list of messages, at any depth: a Telegram chat's, a Slack day's."""
     values = data.values() if isinstance(data, dict) else data
     messages = [one for one in values if isinstance(one, dict)]
     if any(one.get("type") == "message" for one in messages):

@@ -175,7 +175,7 @@ def _write(response, part, start, total, limit, until):
 # ---------------------------------------------------------------- what is known about a .part
 
 def _state(url, part):
-    """(bytes there, the validator of their version).
+    """(bytes on disk, their version's ETag or date).
 
     A part of another URL, or of a version without a validator, counts as 0 bytes.
     """

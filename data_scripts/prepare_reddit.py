@@ -265,7 +265,7 @@ def print_report(out):
 
 
 def table(report):
-    """How many lines and comments were kept or left out, and why: lines of text."""
+    """Lines of text: how many lines and comments were kept or dropped, and why."""
     lines, rows = report["lines"], [("lines read", report["lines"])]
     rows += [("malformed", report["malformed"])]
     rows += [(f"{reason}: {REASONS[reason]}", number)

@@ -1,1 +1,1 @@
-"""What all commands share: mistakes in one line, text files, files written whole, figures."""
+"""What all commands share: one-line errors, text files, files written atomically, figures."""

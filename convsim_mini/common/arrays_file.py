@@ -15,7 +15,7 @@ OLDER = "restore it, or train again"
 
 
 def save_arrays(path, arrays, about):
-    """Write arrays and the dict `about`, whole or not at all."""
+    """Write arrays and the dict `about` atomically."""
     # safetensors writes the memory of a strided array as it is, so arrays must be contiguous
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     text = json.dumps({"format": FORMAT, **about})
@@ -27,7 +27,7 @@ def save_arrays(path, arrays, about):
 def load_arrays(path, about_alone=False):
     """Read (arrays, about) of `save_arrays`; or only `about`, unchecked. Raises UserError."""
     with (user_errors(f"{path}: is missing, damaged or cannot be read", OLDER, UNREADABLE),
-          safe_open(path, "np", backend="pread") as file):    # mapped, it takes memory twice
+          safe_open(path, "np", backend="pread") as file):    # if mapped, it takes memory twice
         crc, _, text = file.metadata()["convsim_mini"].partition(" ")
         about = json.loads(text)
         if about["format"] != FORMAT:
@@ -43,10 +43,10 @@ def load_arrays(path, about_alone=False):
 
 
 def in_16_bits(array):
-    """An array as float16. Raises UserError where its numbers are too large for that."""
+    """An array as float16. Raises UserError if its values are too large for that."""
     if (largest := np.abs(array).max(initial=0)) > (most := np.finfo(np.float16).max):
-        raise UserError(f"a weight is {largest:.4g}, expected at most {most:,.0f}, as 16 bits "
-                        "hold it; train with a lower --optim.learning_rate and "
+        raise UserError(f"a weight is {largest:.4g}, expected at most {most:,.0f} in 16 "
+                        "bits; train with a lower --optim.learning_rate and "
                         "--optim.table_learning_rate")
     return array.astype(np.float16)
 

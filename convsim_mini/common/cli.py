@@ -15,10 +15,10 @@ from tqdm import tqdm
 
 from .streams import replace_streams
 
-# Ctrl-C; a scheduler; a closed terminal, which Windows does not tell
+# Ctrl-C; a scheduler; a closed terminal, which Windows does not report
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
                if hasattr(signal, name))
-# What no other file or folder mends; and what does not where none is named, as of shared memory.
+# Errors that another folder does not cure; REFUSED only if they name no file (shared memory).
 LIMITS = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
 # a bar that vanishes at its end; only in a terminal and in a notebook
@@ -36,7 +36,7 @@ class UserError(Exception):
 
 @contextmanager
 def user_errors(where, advice, errors=OSError):
-    """Turn errors of these types, but LIMITS, into a UserError "WHERE (what is wrong); ADVICE"."""
+    """Turn such errors, except LIMITS, into a UserError "WHERE (what is wrong); ADVICE"."""
     try:
         yield
     except errors as error:
@@ -59,18 +59,18 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, prog, doc, synonyms=None, **kwargs):
         super().__init__(f"python -m {prog}", description=(doc or "").partition("\n")[0],
                          allow_abbrev=False, **kwargs)
-        self.color = False                                    # of Python 3.14: control characters
+        self.color = False                                    # Python 3.14's control characters
         self.synonyms = synonyms
 
     def error(self, message):
-        """What argparse calls for a wrong command line."""
+        """Called by argparse for a wrong command line."""
         wrong = message.removeprefix("unrecognized arguments: ").split("=")[0].split() or [""]
         options = [] if message.startswith("argument") else self._option_string_actions
         raise UserError(f"{message}{did_you_mean(wrong[0], options, self.synonyms)} (see --help)")
 
 
 def did_you_mean(word, choices, synonyms=None):
-    """The hint "; did you mean X?", or ""; the last part of a dotted choice counts, too."""
+    """The hint "; did you mean X?", or ""; the last part of a dotted choice also counts."""
     last_parts = {choice.rpartition(".")[2].lstrip("-"): choice for choice in choices}
     named = last_parts | {choice.lstrip("-"): choice for choice in choices}
     word = word.lstrip("-").replace("-", "_")
@@ -79,16 +79,16 @@ def did_you_mean(word, choices, synonyms=None):
 
 
 def python_m(command, *words):
-    """The line "python -m COMMAND WORDS" with the Python that runs, to be pasted in a shell here.
+    """The line "python -m COMMAND WORDS" with the running Python, to paste into a shell here.
 
-    words: names of files and sentences, which are quoted where they need it
+    words: names of files and sentences, which are quoted if necessary
     """
     python = sys.executable.removeprefix(os.getcwd() + os.sep)
     return " ".join([shlex.quote(python), "-m", command, *map(shlex.quote, map(str, words))])
 
 
 def positive_int(text):
-    """The type of an option that takes a number from 1 on."""
+    """The type of an option that takes a whole number of 1 or more."""
     number = int(text)
     if number < 1:
         raise ValueError(f"{number} is below 1")
@@ -105,33 +105,33 @@ def errors_in_one_line(less="give less to work on at once"):
     without a line: nobody reads standard output any more. less: what to do about too little memory
     """
     replace_streams()
-    # a signal ends by an exception, so that every `finally` cleans up
+    # a signal raises an exception, so that every `finally` cleans up
     with handling(dict.fromkeys(ENDING, lambda number, frame: sys.exit(128 + number))):
         try:
             yield
-            sys.stdout.flush()                                # or Python would, after this
+            sys.stdout.flush()                                # otherwise Python would, after this
             return
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())    # for the last flush
             sys.exit(141)                                     # 128 + SIGPIPE
-        except KeyboardInterrupt as error:                    # of a training that was asked to stop
+        except KeyboardInterrupt as error:                    # training was asked to stop
             sys.exit(128 + (error.args[0] if error.args else signal.SIGINT))
         except (UserError, FloatingPointError) as error:      # core has no UserErrors
             line = error
         except OSError as error:
             where = "the system" if error.filename is None else os.fsdecode(error.filename)
-            line = (f"{where}: {error.strerror or error}; check the name, room and permissions "
+            line = (f"{where}: {error.strerror or error}; check the name, space and permissions "
                     "there, and the limits (ulimit -a)")
         except MemoryError as error:
             reason = str(error).strip(" .") or "the system gives no more"
-            line = f"too little memory ({reason}); stop what else uses it, or {less}"
+            line = f"too little memory ({reason}); stop other programs that use it, or {less}"
         sys.stderr.write(f"error: {UserError(line)}\n")
         sys.exit(2)
 
 
 @contextmanager
 def handling(handlers):
-    """Handle signals meanwhile: number → function(number, frame). Ignored ones stay ignored."""
+    """Handle signals in a block: number → function(number, frame). Ignored ones stay ignored."""
     before = {}
     if threading.current_thread() is threading.main_thread():
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()

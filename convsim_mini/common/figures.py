@@ -1,4 +1,4 @@
-"""Figures, drawn without a display and written whole or not at all."""
+"""Figures, drawn without a display and written atomically."""
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -7,7 +7,7 @@ from .files import replace_file
 
 
 def new_figure(columns=1):
-    """A Figure, for each column as a rule half a page wide, and its axes."""
+    """A Figure with plots side by side, each usually half a page wide, and its axes."""
     figure = Figure(figsize=(6 * columns, 4.2), layout="constrained")
     axes = figure.subplots(1, columns)
     for one in np.atleast_1d(axes):
@@ -16,5 +16,5 @@ def new_figure(columns=1):
 
 
 def save_figure(figure, path):
-    """Write a Figure as .png or .svg, by the ending of its path. Raises UserError if it cannot."""
+    """Write a Figure as .png or .svg, by its path's suffix. Raises UserError if it cannot."""
     replace_file(path, lambda temporary: figure.savefig(temporary, dpi=120))

@@ -1,7 +1,7 @@
-"""Files and folders that are written whole or not at all; checksums; locks.
+"""Files and folders that are written atomically; checksums; locks.
 
-What is not yet whole lies in a folder `.convsim_mini-XXXXXXXX` next to its place, and is renamed at
-the end. A process that is killed leaves that folder, which may be deleted. Locks hold among the
+Unfinished work is in a folder `.convsim_mini-XXXXXXXX` next to its target, and is renamed at the
+end. A process that is killed leaves that folder behind; it may be deleted. Locks work between
 processes of one machine.
 """
 
@@ -32,13 +32,13 @@ def checksum(path):
 
 
 def write_text(path, text):
-    """Write a text file whole or not at all."""
+    """Write a text file atomically."""
     replace_file(path, lambda temporary: Path(temporary).write_text(
         text, encoding="utf-8", newline="\n"))                 # the same bytes on Windows
 
 
 def write_rows(path, blocks, width):
-    """Write float32 blocks (n, width) as one .npy file, whole or not at all; → its rows."""
+    """Write float32 blocks (n, width) as one .npy file, atomically; → the number of rows."""
     header = {"descr": "<f4", "fortran_order": False, "shape": (0, width)}
 
     def write(temporary):
@@ -57,14 +57,14 @@ def write_rows(path, blocks, width):
 def replace_file(path, write):
     """Let write(name) fill a temporary file, then sync it and rename it to path.
 
-    Where path is a link, the file that it names is replaced. The new file has the old one's mode.
-    After a UserError nothing is changed.
+    If path is a link, its target is replaced. The new file keeps the old one's mode. After a
+    UserError nothing has changed.
     """
     path = Path(os.path.realpath(path))
     advice = "make room there or choose another folder"
     with user_errors(f"{path}: cannot be written", advice, (OSError, SafetensorError)):
         if path.exists() and not path.is_file():
-            raise UserError(f"{path}: is not a file that could be replaced; choose another name")
+            raise UserError(f"{path}: is not a file that can be replaced; choose another name")
         with workplace(path.parent) as folder:
             temporary = folder / path.name
             temporary.touch()
@@ -79,7 +79,7 @@ def replace_file(path, write):
 
 @contextmanager
 def new_folder(path, advice):
-    """A folder to fill. It becomes `path` at the end, or nothing after an error."""
+    """A folder to fill. At the end it becomes `path`; after an error it is deleted."""
     target = Path(os.path.realpath(path))
     with user_errors(f"{path}: cannot be written", advice, (OSError, SafetensorError)):
         if target.exists() and not (target.is_dir() and not any(target.iterdir())):
@@ -87,10 +87,10 @@ def new_folder(path, advice):
         target.parent.mkdir(parents=True, exist_ok=True)
         with workplace(target.parent) as private:
             folder = private / target.name
-            folder.mkdir()                                    # which is not private
+            folder.mkdir()                                    # not private, unlike `private`
             yield folder
             if target.exists():
-                target.rmdir()                                # Windows replaces no folder
+                target.rmdir()                                # Windows cannot replace a folder
             os.replace(folder, target)
 
 
@@ -103,7 +103,7 @@ def workplace(parent):
 
 @contextmanager
 def locked(folder, busy=None, name=f"{OURS}.lock"):
-    """Hold a folder's lock. busy: the UserError where it is taken; None: wait. Raises OSError."""
+    """Hold a folder's lock. busy: the UserError if it is taken; None: wait. Raises OSError."""
     path = Path(folder, name)
     try:
         # a killed process's children keep its lock for a moment
@@ -112,6 +112,6 @@ def locked(folder, busy=None, name=f"{OURS}.lock"):
                 yield
             finally:
                 with suppress(OSError):                       # Windows does so afterwards
-                    path.unlink()                             # whoever waits for it makes it anew
+                    path.unlink()                             # whoever waits for it makes another
     except Timeout:
         raise UserError(busy) from None

@@ -17,7 +17,7 @@ try:
     else:
         from backports import zstd
 except ImportError:
-    zstd = None    # needed only where a .zst is met
+    zstd = None    # needed only for .zst files
 
 MOST = 1 << 24     # bytes of a line; Reddit's longest comments have 40,000 characters
 WINDOW = 31        # of zstd: dumps since 2019 have --long=31
@@ -25,24 +25,24 @@ DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, *([zstd.ZstdError] if zstd els
 
 
 def open_zstd(file):
-    """Open a file of zstd frames to read bytes. Raises UserError where that package is missing."""
+    """Open a file of zstd frames to read bytes. Raises UserError if that package is missing."""
     if not zstd:
-        raise UserError(".zst: cannot be read without " + python_m("pip install backports.zstd"))
+        raise UserError(".zst: reading it needs: " + python_m("pip install backports.zstd"))
     return zstd.open(file, options={zstd.DecompressionParameter.window_log_max: WINDOW})
 
 
-OTHER = {    # how files begin that are no text, and what to do
-    b"PK\3\4": "a zip file, as .xlsx is: unpack it, or save the table as CSV UTF-8",
+OTHER = {    # how files that are not text begin, and what to do
+    b"PK\3\4": "a zip file, such as an .xlsx: unpack it, or save the table as CSV UTF-8",
     b"\xd0\xcf\x11\xe0": "an old Excel file: save the table as CSV UTF-8",
-    b"\x1f\x8b\x08\x00": "compressed by gzip: let its name end in .gz",
-    b"\x1f\x8b\x08\x08": "compressed by gzip: let its name end in .gz",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd: let its name end in .zst",
-    b"PAR1": "a Parquet file: let its name end in .parquet"}
+    b"\x1f\x8b\x08\x00": "compressed by gzip: rename it to end in .gz",
+    b"\x1f\x8b\x08\x08": "compressed by gzip: rename it to end in .gz",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd: rename it to end in .zst",
+    b"PAR1": "a Parquet file: rename it to end in .parquet"}
 SUFFIXES = {".gz": gzip.open, ".zst": open_zstd}
 
 
 def read_lines(path, progress=None, file=None):
-    """Yield the lines of a file as bytes, without their ends; a byte-order mark of UTF-8 stays.
+    """Yield the lines of a file as bytes, without line ends; a UTF-8 byte-order mark stays.
 
     A .gz or .zst file is decompressed. progress(position) is called with the number of bytes read
     from disk; file: an open file, which `path` only names. Raises UserError for a file that cannot
@@ -56,9 +56,9 @@ def read_lines(path, progress=None, file=None):
                 if number == 0 and (what := OTHER.get(line[:4])):
                     raise UserError(f"{path}: is {what}")
                 if len(line) > MOST and not line.endswith(b"\n"):
-                    raise UserError(f"{path}: after line {number} there is a line of more than "
-                                    f"{MOST:,} bytes, the limit; expected a sentence or a record a "
-                                    "line: break it up")
+                    raise UserError(f"{path}: the line after line {number} is longer than the "
+                                    f"limit of {MOST:,} bytes; expected one sentence or record "
+                                    "per line: break it up")
                 yield line.rstrip(b"\r\n")
                 number += 1
                 if progress and number % 1_000 == 0:
@@ -76,7 +76,7 @@ def read_lines(path, progress=None, file=None):
 
 
 def _lines(text):
-    """Yield the lines of an open file, with their ends; where a mark says UTF-16, as marked UTF-8.
+    """Yield the lines of an open file, with their ends; text marked as UTF-16 becomes marked UTF-8.
 
     A file without a line feed has lines that end in a carriage return, as on old Macs.
     """
@@ -96,12 +96,12 @@ def _lines(text):
 
 
 def text_lines(path, progress=None, file=None, encoding="utf-8"):
-    """Yield the same lines as str, without a mark. Raises UserError where one is not such text.
+    """Yield the same lines as str, without a mark. Raises UserError if one is not such text.
 
-    encoding: of a file without a mark; one that has ASCII's bytes for ASCII, as all but UTF-16 …
+    encoding: of a file without a mark; it must keep ASCII's bytes, as all do except UTF-16 …
     """
-    with user_errors(f"--encoding {encoding}: is of no use", "expected one as cp1252 or shift_jis; "
-                     "UTF-16 is known by its mark, without the option", (LookupError, ValueError)):
+    with user_errors(f"--encoding {encoding}: cannot be used", "expected one such as cp1252 or "
+                     "shift_jis; UTF-16 is known by its mark", (LookupError, ValueError)):
         if bytes(range(128)).decode(encoding) != "".join(map(chr, range(128))):
             raise ValueError("it does not keep ASCII as it is")
     for number, line in enumerate(read_lines(path, progress, file), start=1):
@@ -111,8 +111,8 @@ def text_lines(path, progress=None, file=None, encoding="utf-8"):
             yield line.decode(encoding)
         except UnicodeError as error:
             raise UserError(f"{path}, line {number}: is not {encoding.upper()} text ({error}); "
-                            "save it as UTF-8 or name its encoding: Excel's plain CSV has "
-                            "--encoding cp1252") from None
+                            "save it as UTF-8 or name its encoding: for Excel's plain CSV "
+                            "give --encoding cp1252") from None
 
 
 def chunked(records, number):
@@ -127,9 +127,9 @@ def parse_object(text):
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"no JSON object: {error}") from None
+        raise ValueError(f"not a JSON object: {error}") from None
     if not isinstance(value, dict):
-        raise ValueError("no JSON object")
+        raise ValueError("not a JSON object")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Processes that work for a command or `fit` on this machine. They end when that ends."""
+"""Processes that work for a command or `fit` on this machine, and end when it ends."""
 
 import multiprocessing
 import os
@@ -14,15 +14,15 @@ from types import ModuleType
 from .cli import UserError
 
 MOST = 61    # processes; Windows cannot wait for more
-_MAIN = threading.Lock()    # of whoever has taken __main__ away
+_MAIN = threading.Lock()    # held while __main__ is hidden
 
 
 @contextmanager
 def local_processes(workers, advice, method=None):
     """A ProcessPoolExecutor of this number of processes. An error ends them at once.
 
-    method: how they start; advice: of the UserError where one is killed, as for want of memory. A
-    process of a pool may have none of its own: there a thread does the work.
+    method: how they start; advice: for the UserError if one is killed, perhaps for lack of memory.
+    A pool's process cannot have its own pool: there a thread does the work.
     """
     if multiprocessing.current_process().daemon:
         with ThreadPoolExecutor(1) as executor:
@@ -34,11 +34,11 @@ def local_processes(workers, advice, method=None):
         try:
             yield executor
         except BaseException as error:
-            for process in (executor._processes or {}).values():    # else it may take an hour
+            for process in (executor._processes or {}).values():    # or they may take an hour
                 process.terminate()
             if isinstance(error, BrokenProcessPool):
-                raise UserError("a process of this command was killed, perhaps for want of "
-                                f"memory; {advice}") from None
+                raise UserError("a worker process was killed, perhaps because memory ran "
+                                f"out; {advice}") from None
             raise
         finally:
             executor.shutdown(cancel_futures=True)
@@ -46,7 +46,7 @@ def local_processes(workers, advice, method=None):
 
 @contextmanager
 def without_main():
-    """Take __main__ away meanwhile: a process that is not a fork would run it, a whole lesson."""
+    """Hide __main__ meanwhile: a spawned process would run it, such as a whole lesson."""
     with _MAIN:
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
@@ -57,7 +57,7 @@ def without_main():
 
 
 def map_in_order(executor, function, items, ahead):
-    """Yield the function's value for each item, in order; `ahead` items are taken early."""
+    """Yield the function's value for each item, in order; `ahead` items are submitted early."""
     waiting = deque()
     for item in items:
         waiting.append(executor.submit(function, item))
@@ -68,11 +68,11 @@ def map_in_order(executor, function, items, ahead):
 
 
 def _end_with_parent():
-    """What a new process does first: it leaves Ctrl-C to its parent, and ends when that ends."""
+    """Called first in a new process: leave Ctrl-C to the parent, and end when it ends."""
     def wait():
         multiprocessing.parent_process().join()
         os._exit(1)
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)             # a fork has its parent's handler
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)             # a fork inherits its parent's
     threading.Thread(target=wait, daemon=True).start()

@@ -1,19 +1,19 @@
-"""Standard output and error, made fit for the texts of strangers and for any terminal."""
+"""Standard output and error, made safe for untrusted text and any terminal."""
 
 import os
 import re
 import sys
 from contextlib import suppress
 
-# What can steer a terminal: control characters but tab and line end; what turns text's direction,
-# which Unicode calls Bidi_Control.
+# What can steer a terminal: control characters except tab and line end; and characters that
+# change the direction of text, which Unicode calls Bidi_Control.
 STEERING = re.compile("[\0-\b\v-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def replace_streams():
-    """Make sys.stdout and sys.stderr _Shown, unless they were replaced before, as by pytest.
+    """Make sys.stdout and sys.stderr _Shown, unless something such as pytest has replaced them.
 
-    What is closed, as a daemon's are, becomes the null device.
+    A closed stream, as in a daemon, becomes the null device.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
@@ -26,7 +26,7 @@ def replace_streams():
 class _Shown:
     """A stream that shows "\ufffd" for STEERING and "?" for a letter that it lacks.
 
-    Errors of the types `lost` are ignored: what a terminal that was closed cannot show any more, as
+    Errors of the types `lost` are ignored: what a closed terminal can no longer show, such as
     messages and bars, is lost, and the command continues.
     """
 
@@ -38,7 +38,7 @@ class _Shown:
         return getattr(self.stream, name)
 
     def write(self, text):
-        begin = "\r" if text.startswith("\r") else ""         # a progress bar begins so
+        begin = "\r" if text.startswith("\r") else ""         # how a progress bar begins
         with suppress(self.lost):
             self.stream.write(begin + STEERING.sub("\ufffd", text[len(begin):]))
 

@@ -39,7 +39,7 @@ class Split(NamedTuple):
         return Packed(self.ids, self.offsets)
 
     def sentences(self, which):
-        """Copies of sentences: which: (B,) sentence numbers → Packed of B."""
+        """Copies of sentences. which: (B,) sentence numbers → Packed of B."""
         return self.packed.take(which)
 
     def batch(self, which):

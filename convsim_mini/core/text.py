@@ -209,7 +209,7 @@ class Vocabulary:
         return 1 + len(self.pieces)
 
     def split(self, word):
-        """The ids of a word's pieces, from the start on, each the longest that fits: a tuple.
+        """The ids of a word's pieces from left to right, each the longest that fits: a tuple.
 
         This is how WordPiece splits (Wu et al. 2016): it needs only the pieces, not their merges.
         """

@@ -1,6 +1,6 @@
 """Text in, batches of packed ids out.
 
-Words become ids, sentences become splits of pairs that leave in batches. Read corpus.py. You may
-skip the rest. What people have becomes pairs in formats.py, layouts.py, conversations.py and
-pairs.py; prepare.py puts these on disk in two passes; labelled.py and snli.py read labelled data.
+Words become ids, sentences become splits of pairs, which are served in batches. Read corpus.py.
+You may skip the rest: formats.py, layouts.py, conversations.py and pairs.py turn what people have
+into pairs; prepare.py writes these to disk in two passes; labelled.py, snli.py read labelled data.
 """

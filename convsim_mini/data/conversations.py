@@ -1,4 +1,4 @@
-"""Messages → pairs: threads, chats, and logs whose messages name the ones that they answer."""
+"""Messages → pairs: threads, chats, and logs whose messages name those that they answer."""
 
 import sys
 from collections import Counter, defaultdict
@@ -18,7 +18,7 @@ NOTHING = dict.fromkeys(IN_LOGS, "")                          # a message that i
 def messages_of(name, records, columns):
     """Yield the messages in the records of the table `name`, each a dict by IN_LOGS.
 
-    columns: of `layout_of`. Raises UserError for a bad row.
+    columns: from `layout_of`. Raises UserError for a bad row.
     """
     for number, row in records:
         try:
@@ -34,17 +34,17 @@ def messages_of(name, records, columns):
 
 
 def _message(row, columns):
-    """A row of a log by the names of IN_LOGS; what it does not hold is ""."""
+    """A row of a log under the names of IN_LOGS; what it lacks is ""."""
     message = NOTHING | {what: text_of(row.get(name)) for what, name in columns.items()}
     for what in ("thread", "id", "reply_to"):
-        message[what] = id_of(message[what].removeprefix("t1_"))              # as Reddit has it
+        message[what] = id_of(message[what].removeprefix("t1_"))              # Reddit's prefix
     return message
 
 
 def _chat(items, thread):
-    """The messages of a list, without those of tools and without prompts.
+    """The messages of a list, without those from tools and without prompts.
 
-    A system that speaks with one other is a speaker, but for what it says first.
+    A system that talks with one other is a speaker, except for what it says first.
     """
     def prompts(message):
         return message["speaker"].lower() in PROMPTS
@@ -60,9 +60,9 @@ def _chat(items, thread):
 def replies(name, messages):
     """Yield messages and replies as pairs, in whatever order the log `name` has them.
 
-    A reply to a message that is not there is a pair with an empty input, so that it is counted.
+    A reply to a missing message becomes a pair with an empty input, so that it is counted.
     """
-    known, waiting, twice = {}, defaultdict(list), Counter()  # id → message; replies above theirs
+    known, waiting, twice = {}, defaultdict(list), Counter()  # id → message; replies before theirs
     for message in messages:
         own, parent = message["id"], message["reply_to"]
         if parent in known:
@@ -76,14 +76,14 @@ def replies(name, messages):
     yield from (_pair(NOTHING, reply) for reply in chain.from_iterable(waiting.values()))
     if number := twice.total():
         [(most, _)] = twice.most_common(1)
-        tqdm.write(f'{name}: {number:,} rows have the id of a row above, as "{most}"; replies may '
-                   "go to the wrong one; expected each id once", file=sys.stderr)
+        tqdm.write(f'{name}: {number:,} rows repeat the id of a row above, such as "{most}"; '
+                   "replies may go to the wrong one; expected each id once", file=sys.stderr)
 
 
 def adjacent_turns(messages):
     """Yield turns and answers as pairs. Messages of one speaker in a row are a turn.
 
-    A message without text or thread is a pair of empty texts, so that it is counted.
+    A message without text or thread becomes a pair of empty texts, so that it is counted.
     """
     before, now = {}, {}                                      # thread → turn, as a message
     for message in messages:

@@ -23,7 +23,7 @@ class Corpus(NamedTuple):
 
 
 def share_of(number, fraction, seed):
-    """A share of 0 … number − 1, drawn by the seed; a smaller share is part of a larger one."""
+    """A share of 0 … number − 1, drawn with the seed; a smaller share is part of a larger one."""
     order = np.random.Generator(np.random.Philox(seed)).permutation(number)
     return np.sort(order[:max(1, round(fraction * number))])
 
@@ -36,8 +36,8 @@ def some_pairs(split, which):
 def split_of(input_key, tenths=None):
     """The split of a pair, from the hash of its input: 10% test, 3.6% dev, the rest train.
 
-    So all replies to one input are in one split, the same in every corpus. Of few pairs `tenths`
-    are for test and as many for dev; another corpus may then train on an input for test.
+    So all replies to one input are in one split, the same in every corpus. With few pairs,
+    `tenths` go to test and as many to dev; another corpus may then train on one of test's inputs.
     """
     if tenths:                                                # as in prepare.py's `_tenths`
         return {0: "test", 1: "dev"}.get(input_key % 10 // tenths, "train")

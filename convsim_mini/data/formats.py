@@ -1,7 +1,7 @@
 """Files and tables in memory → rows, which are dicts: column → value.
 
 A file gives records, (number, row); a malformed row is the ValueError that says what is wrong. A
-new format is a function here and its entry in FORMATS.
+new format is a function here and an entry in FORMATS.
 """
 
 import csv
@@ -20,7 +20,7 @@ from ..common.cli import UserError, python_m, user_errors
 from ..common.lines import MOST, SUFFIXES, parse_object, read_lines, read_object, text_lines
 from .layouts import FIELDS, NOT_TOLD, Reading, by_names
 
-AHEAD = 100    # lines that a cell of a .tsv may have, or that tell whether there is a header
+AHEAD = 100    # lines that a cell of a .tsv may span, or that show whether there is a header
 
 
 def default_corpus():
@@ -39,12 +39,12 @@ def kind_of(path):
 
 
 def read_file(path, progress=None, reading=Reading()):
-    """The records of a file of one of KINDS. progress: as of `read_lines`. Raises UserError."""
+    """The records of a file of one of KINDS. progress: as in `read_lines`. Raises UserError."""
     return KINDS.get(kind_of(path), _refuse)(path, progress, reading)
 
 
 def _refuse(path, progress, reading):
-    next(read_lines(path))                                    # which knows zip files and folders
+    next(read_lines(path))                                    # which recognises zip files, folders
     raise UserError(f'{path}: unknown kind of file "{Path(path).name}"; expected {EXPECTED}')
 
 
@@ -59,7 +59,7 @@ def read_tsv(path, progress=None, reading=Reading()):
 
     Its first line is a header if columns are given, if it has known names, or if it has only words
     above a column of ids: single words or numbers. Without a header each line is an input and its
-    response, and a quotation mark is a mark like any other.
+    response, and a quotation mark is a character like any other.
     """
     lines = text_lines(path, progress, encoding=reading.encoding)
     begin = [*islice(lines, 1 + AHEAD)]
@@ -72,8 +72,8 @@ def read_tsv(path, progress=None, reading=Reading()):
     if known or words and any(all(" " not in cell for cell in column) for column in columns):
         return _records(path, _cells_of_tsv(lines))
     if all(cell.isidentifier() for cell in header):
-        tqdm.write(f"{path}: line 1, {header}, is taken for a pair; if it names the columns: "
-                   "--columns INPUT RESPONSE", file=sys.stderr)
+        tqdm.write(f"{path}: line 1, {header}, is taken for a pair; if it names the columns, "
+                   "give --columns INPUT RESPONSE", file=sys.stderr)
     return _records(path, chain([FIELDS], (line.split("\t") if line else [] for line in lines)))
 
 
@@ -84,16 +84,16 @@ def _records(path, table):
     for number, cells in enumerate(table, start=1 if plain else 2):
         if any(cells[len(names):]) or plain and len(cells) == 1:
             advice = ("input TAB response" if plain else "as in the header: does it lack a name, "
-                      "or a cell with a delimiter its quotation marks?")
+                      "or a cell with a delimiter lack quotation marks?")
             yield number, ValueError(f"{len(cells)} columns, expected {len(names)} ({advice})")
         elif cells:                                           # or it is a blank line
             yield number, dict(zip_longest(names, cells[:len(names)]))
 
 
 def _cells_of_csv(path, lines):
-    lines = chain.from_iterable(line.split("\r") for line in lines)    # rows of old Macs end so
+    lines = chain.from_iterable(line.split("\r") for line in lines)    # how rows of old Macs end
     header, first = next(lines), 1
-    if header.lower().startswith("sep="):                     # Excel's line, which says delimiter
+    if header.lower().startswith("sep="):                     # Excel's line with the delimiter
         header, first = next(lines, ""), 2
     row = next(lines, "")
     delimiter = max(",;\t|", key=lambda mark: (min(header.count(mark), row.count(mark)),
@@ -107,7 +107,7 @@ def _cells_of_csv(path, lines):
             yield cells
             begin = table.line_num
     except csv.Error as error:
-        raise UserError(f"{path}: line {begin + first} begins no row of a table ({error}); quote "
+        raise UserError(f"{path}: line {begin + first} does not begin a row ({error}); quote "
                         'cells that hold a comma or a line break, and write " in them as ""'
                         ) from None
 
@@ -115,7 +115,7 @@ def _cells_of_csv(path, lines):
 def _cells_of_tsv(lines):
     """Rows of cells. A cell in quotation marks, as programs write it, may hold line breaks.
 
-    Marks that do not enclose a whole cell are text.
+    Quotation marks that do not enclose a whole cell are text.
     """
     ahead, columns = deque(islice(lines, AHEAD)), 0
     while ahead:
@@ -126,23 +126,23 @@ def _cells_of_tsv(lines):
             more = takewhile(lambda line: line.count("\t") + 1 < fewest, islice(ahead, 1, None))
             table = csv.reader((f"{line}\n" for line in chain([ahead[0]], more)), delimiter="\t",
                                strict=True)
-            with suppress(csv.Error):                         # as of a mark that nothing closes
+            with suppress(csv.Error):                         # a mark may never be closed
                 quoted = next(table)
                 if len(quoted) >= columns:
                     cells, taken = quoted, table.line_num
         yield cells
-        columns = columns or len(cells)                       # of the header
+        columns = columns or len(cells)                       # those of the header
         for _ in range(taken):
             ahead.popleft()
         ahead.extend(islice(lines, taken))
 
 
 def read_jsonl(path, progress=None, reading=Reading()):
-    """The records of a .jsonl, an object a line; blank lines are passed over."""
+    """The records of a .jsonl, one object per line; blank lines are skipped."""
     lines = text_lines(path, progress, encoding=reading.encoding)
     for number, line in enumerate(lines, start=1):
         if number == 1 and line.lstrip().startswith("["):
-            raise UserError(f"{path}: is one JSON array; write each object on a line of its own")
+            raise UserError(f"{path}: is one JSON array; write one object per line")
         if line.strip():
             try:
                 yield number, parse_object(line)
@@ -191,12 +191,12 @@ EXPECTED = (f"pairs: a table with named columns ({', '.join(FORMATS)}; plain, .g
 def rows_of_table(table):
     """The rows of a table as dicts: an iterable.
 
-    table: of pandas, polars or arrow, or an iterable of dicts, named tuples, or pairs (input,
-    response): a Dataset of Hugging Face, rows of NumPy. Raises UserError for other rows.
+    table: from pandas, polars or arrow, or an iterable of dicts, named tuples or (input, response)
+    pairs, such as a Hugging Face Dataset or NumPy rows. Raises UserError for other rows.
     """
     if isinstance(table, Mapping) or hasattr(table, "collect"):
-        raise UserError(f"a {type(table).__name__} has no rows; expected a table that has, as "
-                        "pandas.DataFrame(it) or it.collect()")
+        raise UserError(f"a {type(table).__name__} has no rows; expected a table with rows, such "
+                        "as pandas.DataFrame(it) or it.collect()")
     if hasattr(table, "itertuples"):                          # pandas
         names = names_of_columns("the table", table.columns, most=inf)
         table = table.astype(object).where(table.notna(), None)
@@ -217,17 +217,17 @@ def _row(row):
 
 
 def is_row(value):
-    """Whether a value is the row of a table, or else a text."""
+    """Whether a value is a table's row, not a text."""
     return isinstance(_plain(value), (Mapping, tuple, list))
 
 
 def _plain(value):
-    """A value of NumPy as Python has it."""
+    """A NumPy value as Python's own type."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
 def names_of_columns(table, header, most=10_000):
-    """The names in a header, without white space around; of two called "a" one is "a (2)".
+    """The names in a header, stripped; the second of two called "a" becomes "a (2)".
 
     table: its name. Raises UserError for more names than `most`.
     """

@@ -1,4 +1,4 @@
-"""Labelled data sets of others: where their files are, and rows whose mistakes are told one way."""
+"""Published labelled data sets: where their files are, and how mistakes in rows are reported."""
 
 import re
 from collections.abc import Collection
@@ -16,14 +16,14 @@ class DataSet(NamedTuple):
     name: str
     files: Collection            # patterns of their names
     below: Collection = ()       # folders of DIR that may hold them instead
-    needed: Collection = ()      # the names without which the others are of no use
+    needed: Collection = ()      # the names without which the others are useless
 
 
 def find(sets, data):
-    """What the folder `data` holds of some DataSets: name of the set → name of a file → path.
+    """The files of some DataSets in the folder `data`: set's name → file's name → path.
 
     The files of a set are in DIR, or in the first of its folders below that holds any. Those
-    without labels (*-input.*) are passed over. Raises UserError where nothing is found.
+    without labels (*-input.*) are skipped. Raises UserError if nothing is found.
     """
     names = " and ".join(one.name for one in sets)
     if data is None:
@@ -40,7 +40,7 @@ def find(sets, data):
         one = sets[0]
         lacking = " or ".join(one.needed) or ", ".join(one.files)
         raise UserError(f"{data}: lacks {lacking}, and so do its folders {', '.join(one.below)}; "
-                        f"put there what is published as {names}")
+                        f"put the files published as {names} there")
     return found
 
 
@@ -57,9 +57,9 @@ def mistake(path, number, found, expected, unit="line"):
 
 
 def rows_of(path, row, records, unit="line"):
-    """Yield a `row`, a msgspec Struct, of each record.
+    """Yield each record as a `row`, a msgspec Struct.
 
-    records: as of formats.py. The docstring of `row` says what it expects. Raises UserError with
+    records: as in formats.py. The docstring of `row` says what it expects. Raises UserError with
     file, line and field.
     """
     for number, record in records:

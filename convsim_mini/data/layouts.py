@@ -1,4 +1,4 @@
-"""What the rows of a table hold, told by the names of its columns."""
+"""What the rows of a table hold, according to the names of its columns."""
 
 import sys
 from itertools import chain
@@ -9,7 +9,7 @@ from tqdm import tqdm
 from ..common.cli import UserError, did_you_mean
 
 FIELDS = ("input", "response")
-# the names of columns; of several the first counts
+# the names of columns; if a table has several of them, the first counts
 INPUTS = ("instruction", "question", "query", "prompt", "input", "message", "context")
 RESPONSES = ("response", "answer", "completion", "output", "reply")
 IN_LOGS = ("text", "thread", "speaker", "id", "reply_to")
@@ -19,7 +19,7 @@ IN_CHATS = {"text": ("content", "value", "text", "message"),
 PAIRS, CHATS = "a pair in each row", "a conversation in each row"
 REPLIES, THREADS = "messages and replies to them", "the messages of each thread in turn"
 NOT_TOLD = None, {}
-NAME_ONE = ("name the one to search in (with --replies, that of the answers): --column NAME; of "
+NAME_ONE = ("name the one to search in (with --replies, that of the answers): --column NAME; for "
             "chat: --columns INPUT RESPONSE")
 NAME_TWO = "name two of them: --columns INPUT RESPONSE"
 OF_LOGS = ("the columns of a log must be called thread, text and, if known, speaker; or id, "
@@ -27,19 +27,19 @@ OF_LOGS = ("the columns of a log must be called thread, text and, if known, spea
 
 
 class Reading(NamedTuple):
-    """What a user or a run says of the files to read."""
+    """What a user or a run says about the files to read."""
 
-    columns: tuple = ()        # those of input and response, or the one to embed, if not by name
+    columns: tuple = ()        # those of input and response, or the one to embed, if not known
     encoding: str = "utf-8"    # of text without a mark
-    known: tuple = ()          # the columns of a run, which are taken where a table has them
-    side: int | None = None    # 0, 1: of input and response only this one is wanted; None: both
+    known: tuple = ()          # the columns of a run, which are used if a table has them
+    side: int | None = None    # 0: only inputs are wanted; 1: only responses; None: both
 
 
 def layout_of(name, rows, reading):
     """What the rows of the table `name` hold: PAIRS, …, and what is needed → its column.
 
-    Columns that a user or a run names come first; a guess by names is told on standard error.
-    Raises UserError for columns that are missing, unknown, or there twice.
+    Columns that a user or a run names come first; a guess by names is reported on standard
+    error. Raises UserError for columns that are missing, unknown, or there twice.
     """
     names = dict.fromkeys(chain.from_iterable(rows))
     one = reading.side is not None
@@ -71,7 +71,7 @@ def layout_of(name, rows, reading):
 
 
 def by_names(rows):
-    """The layout that known names of columns tell, or NOT_TOLD."""
+    """The layout that known names of columns indicate, or NOT_TOLD."""
     known = {name.strip(' "').lower().replace("-", "_"): name for name in chain.from_iterable(rows)}
     pair = [next((known[name] for name in names if name in known), None)
             for names in (INPUTS, RESPONSES)]
@@ -87,7 +87,7 @@ def by_names(rows):
 
 
 def columns_of_chat(item):
-    """Where a message of a chat has what IN_CHATS names: what → its name; {} for another item."""
+    """What a chat's message calls the things in IN_CHATS: thing → its name; {} for another item."""
     names = item if isinstance(item, dict) else ()
     found = {what: next((name for name in those if name in names), None)
              for what, those in IN_CHATS.items()}

@@ -18,7 +18,7 @@ from .formats import EXPECTED, read_file, rows_of_table
 from .layouts import FIELDS, PAIRS, REPLIES, Reading, layout_of
 from .texts import text_of
 
-CHUNK = 5_000      # records of a Part
+CHUNK = 5_000      # records in a Part
 LOOKED_AT = 100    # records that may name a column: a log's first message has no reply_to
 ASCII_LETTERS = string.ascii_letters.encode()
 LETTER = regex.compile(r"[\p{L}\p{M}]")    # vowel signs of Hindi and many others are marks
@@ -46,7 +46,7 @@ def removed_by(text, author=None, off=()):
     """The rule of the paper's §3 that removes this comment: a key of RULES; or None.
 
     off: rules that remove nothing. The paper does not say 70% of what: here it is of all characters
-    but white space. "no text" is ours and is always removed.
+    except white space. "no text" is ours and is always removed.
     """
     if not text or text.isspace():
         return "no text"
@@ -78,19 +78,19 @@ def left_out(pair, off=()):
 
 
 class Part(NamedTuple):
-    """What is in some thousand consecutive records of a file."""
+    """The contents of a few thousand consecutive records of a file."""
 
     fields: tuple    # the columns of input and response; or the one column that is asked for
     rows: list       # those that are well formed: dicts, column → value
     pairs: list      # the same as Pairs
-    records: int     # number of them all
+    records: int     # number of all records
 
 
 def read_rows(source, progress=None, reading=Reading()):
     """Yield the Parts of a table, a log or chitchat-dataset. Malformed records are left out.
 
-    source: a file or, as of `rows_of_table`, a table. Raises UserError for one that cannot be read,
-    and where more than 1 in 100 rows are malformed.
+    source: a file, or a table as in `rows_of_table`. Raises UserError if it cannot be read, or if
+    more than 1 in 100 rows are malformed.
     """
     name, fields, records = _records(source, progress, reading)
     number, bad, first = 0, 0, ""
@@ -114,7 +114,7 @@ def read_rows(source, progress=None, reading=Reading()):
 
 
 def _records(source, progress, reading):
-    """A source's name, its columns of input and response, and its records, as of formats.py."""
+    """A source's name, its columns of input and response, and its records, as in formats.py."""
     if isinstance(source, (str, Path)):
         name, records = source, read_file(source, progress, reading)
     else:
@@ -124,7 +124,7 @@ def _records(source, progress, reading):
     if not begin:
         raise UserError(f"{name}: holds no row below its header; expected a table with pairs")
     rows = [row for _, row in begin if isinstance(row, dict)]
-    if not rows:                                              # whoever makes pairs tells why
+    if not rows:                                              # whatever makes pairs says why
         return name, FIELDS, records
     layout, columns = layout_of(name, rows, reading)
     if layout == PAIRS:
@@ -135,7 +135,7 @@ def _records(source, progress, reading):
 
 
 def _held(records, number):
-    """Yield lists of `number` records, shorter where these hold more than MOST characters."""
+    """Yield lists of `number` records, shorter if these hold more than MOST characters."""
     some, letters = [], 0
     for record in records:
         some.append(record)
@@ -159,7 +159,7 @@ def pair_of(row, fields=FIELDS):
 
 
 def files_or_table(pairs):
-    """What a program gives as pairs: a list of files and None, or [] and a table."""
+    """What a program gives as pairs, as a list of files and None, or as [] and a table."""
     if hasattr(pairs, "columns") or isinstance(pairs, Mapping):
         return [], pairs
     found = [pairs] if isinstance(pairs, (str, Path)) else [*pairs]
@@ -169,7 +169,7 @@ def files_or_table(pairs):
 
 
 def write_pairs(table, path, columns):
-    """Write the pairs of a table, as of `rows_of_table`, into a .jsonl with these columns."""
+    """Write the pairs of a table, as in `rows_of_table`, into a .jsonl with these columns."""
     if hasattr(table, "__len__") and not len(table):
         raise UserError("pairs is empty; give about 3,500, or 500 with init=RUN")
     names = (*(columns or FIELDS), "input_author", "response_author")

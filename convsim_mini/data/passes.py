@@ -1,6 +1,6 @@
 """The two passes that prepare a corpus: pairs into words, in several processes; words into pieces.
 
-What the first makes of some thousand pairs each is a file, a pickled Words, which the second reads.
+For every few thousand pairs the first pass writes a file, a pickled Words, which the second reads.
 """
 
 import os
@@ -28,7 +28,7 @@ EXAMPLES = 3
 
 
 class Words(NamedTuple):
-    """What the first pass makes of some thousand pairs."""
+    """What the first pass makes of a few thousand pairs."""
 
     removed: Counter    # "input: long" …: pairs that the filters removed
     examples: list      # the first pairs that are kept, as written
@@ -41,7 +41,7 @@ def count_words(paths, off, reading, folder):
     """The first pass, into files in a folder; → the words of train with counts, keys, a report.
 
     off: filters that remove nothing; keys: uint64 (n, 2), of the n pairs that are kept. Processes
-    hand over files: Python waits for ever for a result if a process is killed while it sends it.
+    hand over files: Python waits forever for a result if a process is killed while sending it.
     """
     counts, keys, removed = Counter(), [np.empty((0, 2), np.uint64)], Counter()
     report = {"read": 0, "malformed": 0, "removed": removed, "examples": []}
@@ -54,7 +54,7 @@ def count_words(paths, off, reading, folder):
                 report["malformed"] += part.records - len(part.pairs)
                 yield part.pairs
 
-    advice = "stop what else uses it and run the same command again"
+    advice = "stop other programs that use it and run the same command again"
     with (local_processes(os.cpu_count(), advice) as workers,
           progress(total=sum(Path(path).stat().st_size for path in paths), desc="reading", unit="B",
                    unit_scale=True) as bar):
@@ -66,13 +66,13 @@ def count_words(paths, off, reading, folder):
             removed.update(part.removed)
             report["examples"] = (report["examples"] + part.examples)[:EXAMPLES]
             counts.update(part.counts)
-            if len(counts) > MOST_WORDS_COUNTED:              # in memory; the rarest half goes
+            if len(counts) > MOST_WORDS_COUNTED:              # to save memory, drop the rarest half
                 counts = Counter(dict(counts.most_common(MOST_WORDS_COUNTED // 2)))
     return counts, np.concatenate(keys), report
 
 
 def _tokenize(task, off=()):
-    """What a process does with a task, a path and Pairs: it writes Words there; → the path."""
+    """The work of a process on a task, a path and Pairs: write their Words there; → the path."""
     path, pairs = task
     removed, counts = Counter(), Counter()
     examples, sentences, keys = [], [], []
@@ -96,7 +96,7 @@ def _tokenize(task, off=()):
 
 
 def write_splits(parts, folder, vocabulary, tenths):
-    """The second pass: from the folder `parts` into FILES of each split; → split → its pairs."""
+    """The second pass: from the folder `parts` into each split's FILES; → split → its pairs."""
     with ExitStack() as files:
         out = {(split, name): files.enter_context(open(folder / f"{split}.{name}", "wb"))
                for split in SPLITS for name in FILES}

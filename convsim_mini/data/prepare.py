@@ -2,8 +2,8 @@
 
 A prepared corpus is a folder in the cache, with three files for each of train, dev and test: the
 ids of all sentences end to end (input, response, input, …), their offsets, and a hash of each text.
-`meta.json` holds the vocabulary, a report, the files' checksums and one of its own. Memory grows
-with the corpus by 16 bytes a pair.
+`meta.json` holds the vocabulary, a report, the files' checksums and its own. Memory grows with
+the corpus by 16 bytes per pair.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ FEWEST = 100    # pairs in a split, and replies to choose among
 
 
 def open_corpus(config, vocabulary=None):
-    """The Corpus of a Config's pairs. With --init `vocabulary` gives its ids."""
+    """The Corpus of a Config's pairs. With --init, its ids are those of `vocabulary`."""
     corpus = load_corpus(config.pairs or [default_corpus()], config.text, config.cache,
                          Reading(config.columns, config.encoding),
                          vocabulary if config.init else None)
@@ -44,9 +44,9 @@ def open_corpus(config, vocabulary=None):
 
 
 def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
-    """Open a corpus from the cache; where it is not there or is damaged, prepare it first.
+    """Open a corpus from the cache; if it is missing or damaged, prepare it first.
 
-    paths: pair files; reading: as in `read_rows`; vocabulary: gives the ids, or None for the
+    paths: pair files; reading: as in `read_rows`; vocabulary: the one for the ids; None: the
     corpus's own. Raises UserError for files that cannot be read, or hold too few pairs.
     """
     folder = Path(cache).expanduser() / _cache_key(paths, text, reading)
@@ -59,7 +59,7 @@ def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
     advice = "make room there or choose another folder with --cache"
     with user_errors(f"{folder.parent}: cannot be written", advice):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        # of two processes that prepare it, the second takes the first's
+        # if two processes prepare it, the second takes the first's
         with locked(folder.parent, name=f"{folder.name}.lock"):
             if not (corpus := _open(folder)):
                 with new_folder(folder, advice) as new:
@@ -87,8 +87,8 @@ def _cache_key(paths, text, reading):
     for path in map(Path, paths):
         with user_errors(f"{path}: cannot be read", "name a pair file", (OSError, ValueError)):
             stat = path.stat()
-        named = str(path.parent.resolve() / path.name)        # a link's own name tells the kind
-        # `cp -p`, `rsync -t` and tar keep mtime though the text is another; nothing can set ctime
+        named = str(path.parent.resolve() / path.name)        # a link's own name shows the kind
+        # `cp -p`, `rsync -t` and tar keep mtime though the text differs; nothing can set ctime
         files.append([named, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino])
     key = json.dumps([FORMAT, files, text.pieces, text.filters_off, reading.columns,
                       reading.encoding])
@@ -134,7 +134,7 @@ def _prepare(paths, text, reading, vocabulary, folder):
         enough = "500" if vocabulary else "3,500 (500 with --init RUN)"
         raise UserError(f"{', '.join(map(str, paths))}: {len(keys):,} of {report['read']:,} pairs "
                         f"are left (train {kept['train']}, dev {kept['dev']}, test {kept['test']})"
-                        f"; expected at least {FEWEST} in each, about {enough} in all: "
+                        f"; expected at least {FEWEST} in each, about {enough} in all; "
                         f"{_where_pairs_went(report, keys[:, 0])}")
     files = {path.name: checksum(path) for path in sorted(folder.iterdir())}
     about = json.dumps({"files": files, "vocabulary": dataclasses.asdict(own), "report": report})
@@ -143,12 +143,12 @@ def _prepare(paths, text, reading, vocabulary, folder):
 
 
 def _where_pairs_went(report, inputs):
-    """What to do where too few pairs are left. inputs: (n,), a key of each one's input."""
+    """What to do if too few pairs are left. inputs: (n,), a key of each one's input."""
     went = []
     for name, number in report["removed"].most_common(2):
         side, _, rule = name.partition(": ")
         off = f" (keep them: --text.filters_off {rule.replace(' ', '_')})" * (rule != "no text")
-        went.append(f"{number:,} were removed by their {side}: {RULES[rule]}{off}")
+        went.append(f"{number:,} of the rest were removed by their {side}: {RULES[rule]}{off}")
     if len(inputs) > FEWEST > (different := len(np.unique(inputs))):
         went.append(f"there are {different} different inputs, and equal ones are in one split: are "
                     "the columns swapped?")
@@ -158,7 +158,7 @@ def _where_pairs_went(report, inputs):
 def _tenths(keys):
     """How many tenths of few pairs go to test, and as many to dev; None for enough pairs.
 
-    keys: (n, 2). Each reply in them has FEWEST wrong ones beside it, if that can be.
+    keys: (n, 2). Each reply in them has FEWEST wrong ones next to it, if possible.
     """
     for tenths in (None, 1, 2):
         names = splits_of(keys[:, 0], tenths)

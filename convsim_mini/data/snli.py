@@ -33,7 +33,7 @@ class Snli(NamedTuple):
 def find_snli(folder, splits=SPLITS, all_needed=False):
     """The official files of splits in DIR or DIR/snli_1.0: split → path.
 
-    Raises UserError where there is none of them or, with all_needed, not each.
+    Raises UserError if none exists or, with all_needed, if any is missing.
     """
     files = {f"snli_1.0_{split}.jsonl": split for split in splits}
     data_set = DataSet("SNLI", files, ("snli_1.0",), files if all_needed else ())
@@ -41,7 +41,7 @@ def find_snli(folder, splits=SPLITS, all_needed=False):
 
 
 def read_snli(path):
-    """An official file as an Snli. Raises UserError, with the mistake's line."""
+    """An official file as an Snli. Raises UserError with the line of a mistake."""
     rows = [*rows_of(path, Row, read_jsonl(path))]
     kept = [(row.sentence1, row.sentence2, LABELS.index(row.gold_label)) for row in rows
             if row.gold_label != "-" and row.sentence1.strip() and row.sentence2.strip()]

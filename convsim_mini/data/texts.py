@@ -4,7 +4,7 @@ import re
 from decimal import Decimal
 from numbers import Real
 
-MISSING = ("nan", "NaN", "NaT", "<NA>")    # as floats, Decimals, pandas's times and its NA show it
+MISSING = ("nan", "NaN", "NaT", "<NA>")    # how floats, Decimals, pandas's times and NA look
 
 
 def text_of(value, where=""):
@@ -24,7 +24,7 @@ def text_of(value, where=""):
     if isinstance(value, (Real, Decimal)) and not isinstance(value, bool):
         return str(int(value) if value % 1 == 0 else value)
     shown = str(value) if len(str(value)) <= 60 else f"{str(value)[:60]} …"
-    raise ValueError(f"{where}{type(value).__name__} {shown} is not a text; expected a str or a "
+    raise ValueError(f"{where}{type(value).__name__} {shown} is not text; expected a str or a "
                      "number")
 
 

@@ -27,7 +27,7 @@ class Evaluation(NamedTuple):
     """What the file of a task defines under these names. Those with a default may be missing.
 
     encode: a function from a list of n texts to vectors (n, d) of any length; run: the Run that it
-    encodes with, or None where it is another library's; vectors: row → word → vector, or None
+    encodes with, or None if it is another library's; vectors: row → word → vector, or None
     """
 
     find: Callable         # (data, run) → name → source: the task's files in the folder `data`
@@ -47,6 +47,6 @@ class Evaluation(NamedTuple):
 
 
 def evaluation_of(task):
-    """The Evaluation of a name in EVALUATIONS. Raises TypeError where its file lacks a function."""
+    """The Evaluation of a name in EVALUATIONS. Raises TypeError if its file lacks a function."""
     module = vars(import_module(f".{task}", __package__))
     return Evaluation(**{name: module[name] for name in Evaluation._fields if name in module})

@@ -1,4 +1,4 @@
-"""Every evaluation of a run. A task without its data is named.
+"""Every evaluation of a run. Tasks without data are reported.
 
     python -m convsim_mini.evaluation RUN [--on sts cqa …] [--data DIR] [--vectors FILE] [--json]
 """

@@ -49,7 +49,7 @@ def pair_baselines(texts, left, right, run=None, vectors=None):
 
     SIF, smooth inverse frequency (Arora, Liang and Ma 2017), weighs words by a/(a + p(word)) and
     projects out the first singular vector of the means. run: its word embeddings and its p(word)
-    are used, else those of the texts; vectors: of a file, row name → word → vector
+    are used, else the texts' p(word); vectors: from a file, row name → word → vector
     """
     vocabulary = run.vocabulary if run else None
     own = {"own vectors": run_vectors(run, words_of(texts))} if run else {}
@@ -69,7 +69,7 @@ def pair_baselines(texts, left, right, run=None, vectors=None):
 def bag_cosine(sentence1, sentence2, weight=None):
     """Cosine of the binary word vectors of two sentences, each word weighted by weight(token).
 
-    weight: None for 1, SemEval's own baseline (Cer et al. 2017, §6). Without a token it is 0.
+    weight: None for 1, SemEval's own baseline (Cer et al. 2017, §6). If one has no token, it is 0.
     """
     one, two = set(tokenize(sentence1)), set(tokenize(sentence2))
     squares = {token: weight(token) ** 2 if weight else 1.0 for token in one | two}
@@ -104,7 +104,7 @@ def run_vectors(run, words):
 
 
 def means_of_texts(texts, vectors, weight=None):
-    """Σ weight(word) v(word) over a text's words that have a vector, by their number: (B, d).
+    """Σ weight(word) v(word) over a text's words with a vector, divided by their number: (B, d).
 
     vectors: word → (d,); weight: word → float, or None for 1
     """

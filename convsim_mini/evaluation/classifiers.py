@@ -1,4 +1,4 @@
-"""Classifiers on fixed sentence vectors, by scikit-learn, and who learns from which rows."""
+"""Classifiers on fixed sentence vectors, with scikit-learn, and which rows each learns from."""
 
 import warnings
 from concurrent.futures.process import BrokenProcessPool
@@ -18,7 +18,7 @@ from .metrics import pearson
 
 STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2)    # SentEval's grid of λ
 FOLDS = StratifiedKFold(10, shuffle=True, random_state=2018)
-BATCH, PASSES, STEPS = 64, 5, 2_000     # of a large task: passes over the rows and steps, at least
+BATCH, PASSES, STEPS = 64, 5, 2_000     # for a large task: at least so many passes, and steps
 ROWS_AT_ONCE = 10_000                   # features of a large task that are made at once
 
 
@@ -35,7 +35,7 @@ class Classifier(BaseEstimator):
     def fit(self, x, labels):
         """Learn from features x (n, d) and labels (n,): classes of int, or scores of float."""
         grades = np.floor(labels).astype(int)
-        shares = np.concatenate([1 - (labels - grades), labels - grades])    # of grade, of the next
+        shares = np.concatenate([1 - (labels - grades), labels - grades])    # of it, of the next
         rows = np.flatnonzero(shares)
         classes = np.concatenate([grades, grades + 1])[rows]
         self.scored = labels.dtype.kind == "f"
@@ -61,7 +61,7 @@ def learn(x, task):
     search = GridSearchCV(Classifier(), {"strength": STRENGTHS}, scoring=scoring, cv=FOLDS,
                           refit=not len(train), error_score="raise")
     with (warnings.catch_warnings(action="ignore", category=UserWarning),    # rare classes, steps
-          user_errors("a process of this command was killed, perhaps for want of memory",
+          user_errors("a worker process was killed, perhaps because memory ran out",
                       "measure fewer tasks at once", BrokenProcessPool), threadpool_limits(1)):
         if task.large:
             return learn_by_blocks(*np.split(x, 2), labels, train, tested)
@@ -77,7 +77,7 @@ def learn(x, task):
 
 
 def learn_by_blocks(u, v, labels, train, tested):
-    """The same of pairs u, v (n, d) whose features would not fit in memory, with λ = 0.
+    """The same for pairs u, v (n, d) whose features would not fit in memory, with λ = 0.
 
     A network without a hidden layer is trained by steps on batches.
     """

@@ -11,13 +11,13 @@ from . import EVALUATIONS
 from .results import json_lines, measured, show
 
 OPTIONS = {
-    "--data": {"type": Path, "help": "folder with stsbenchmark/, snli_1.0/, cqa/ and senteval/, as "
-               "far as they are there; without it evaluations take the small own sets, and the NLI "
-               "data of the run"},
+    "--data": {"type": Path, "help": "folder with any of stsbenchmark/, snli_1.0/, cqa/ and "
+               "senteval/; without it evaluations use the package's own small sets, and the run's "
+               "NLI data"},
     "--vectors": {"type": Path, "help": "word vectors to compare with: word2vec or GloVe text, "
-                  "perhaps .gz or .zst"},
+                  "optionally .gz or .zst"},
     "--on": {"nargs": "+", "choices": EVALUATIONS, "default": [*EVALUATIONS],
-             "help": "which tasks (default: all; senteval takes minutes a run)"},
+             "help": "which tasks (default: all; senteval takes minutes per run)"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
     "--json": {"action": "store_true", "help": "print the rows as JSON, one object per line: "
                "metric → [value, low, high]; the rest goes to standard error"}}
@@ -39,7 +39,7 @@ def parser_of(command, doc, *options, **of_run):
 def main(task, *options, argv=None, **of_run):
     """The command of one task, `python -m convsim_mini.evaluation.TASK RUN`; options as above.
 
-    With the option --on it measures several, and names those that lack their data.
+    With the option --on it measures several tasks, and reports those that lack data.
     """
     doc = import_module(f".{task}", __package__).__doc__
     parser = parser_of(f"evaluation.{task}".removesuffix(".__main__"), doc, *options, "--device",

@@ -2,8 +2,8 @@
 
     python -m convsim_mini.evaluation.cqa [RUN] [--data DIR] [--vectors FILE]
 
-A run's score of a candidate is the cosine of the two texts. The baselines are the search engine's
-order, TF-IDF, and those of STS. Without a run, only what needs none is scored.
+A run's score for a candidate is the cosine of the two texts. The baselines are the search engine's
+order, TF-IDF, and those of STS. Without a run, only the baselines are scored.
 """
 
 from pathlib import Path
@@ -25,8 +25,8 @@ COMPARED = "trained"
 TASK_3 = DataSet("the English XML of SemEval Task 3", ("*.xml",), ("cqa",))
 SEARCH_ENGINE, TFIDF = "search engine's order", "TF-IDF cosine"
 OWN = Path(__file__).with_name("own_cqa.xml")
-OWN_NOTE = ("The own set is a few questions made for this project, each judged once, in a random "
-            "order instead of a search engine's: good for seeing that ranking works, never to be "
+OWN_NOTE = ("The own set holds a few questions made for this project, judged once each, in random "
+            "order instead of a search engine's. It shows that ranking works, but must not be "
             "compared with published figures.")
 
 
@@ -70,7 +70,7 @@ def find(data, run=None):
 
 
 def read(path):
-    """The Questions in an official XML file, which repeats each with each of its candidates.
+    """The Questions in an official XML file, which repeats each one for every candidate.
 
     Raises UserError with file and place.
     """
@@ -118,7 +118,7 @@ def figures(questions, scores):
 
 
 def lead(questions, one, other):
-    """By how much MAP × 100 is higher by one's scores (n,): value, low, high; see `difference`."""
+    """How much higher MAP × 100 is for one's scores (n,): value, low, high; see `difference`."""
     return difference(np.mean, *(100 * average_precision(top_ten(questions, scores))
                                  for scores in (one, other)))
 
@@ -129,7 +129,7 @@ def note(name, questions, scores):
 
 
 def pairs_of(questions):
-    """The places in texts_of of each candidate's question and of the candidate: int (n,), (n,)."""
+    """The places in texts_of of each candidate's question and the candidate: int (n,), (n,)."""
     counts = [len(question.candidates) for question in questions]
     return np.repeat(np.arange(len(counts)), counts), len(counts) + np.arange(sum(counts))
 

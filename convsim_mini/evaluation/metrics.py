@@ -1,4 +1,4 @@
-"""Metrics: correlations, shares that are right and rankings, each with its 95% interval."""
+"""Metrics: correlations, shares of right answers and rankings, each with its 95% interval."""
 
 import warnings
 
@@ -10,12 +10,12 @@ UNKNOWN = np.nan, np.nan    # an interval
 
 
 def pearson(x, y):
-    """Pearson's r: x, y: (n,) → float; nan where one of them is constant, and for n < 2."""
+    """Pearson's r: x, y: (n,) → float; nan if one of them is constant or n < 2."""
     return float(_quietly(scipy.stats.pearsonr, x, y).statistic) if len(x) > 1 else np.nan
 
 
 def spearman(x, y):
-    """Spearman's rank correlation: x, y: (n,) → float; nan where `pearson` is."""
+    """Spearman's rank correlation: x, y: (n,) → float; nan if `pearson` is."""
     return float(_quietly(scipy.stats.spearmanr, x, y).statistic) if len(x) > 1 else np.nan
 
 
@@ -38,7 +38,7 @@ def per_cent(right):
 
 
 def correlation(x, y):
-    """Pearson's r × 100 and its 95% interval: x, y: (n,) → 3 floats; nan where `pearson` is."""
+    """Pearson's r × 100 and its 95% interval: x, y: (n,) → 3 floats; nan if `pearson` is."""
     return tuple(100 * r for r in (pearson(x, y), *pearson_interval(x, y)))
 
 
@@ -48,7 +48,7 @@ def without_interval(value):
 
 
 def bootstrap_interval(statistic, *samples):
-    """The 95% interval of a statistic: percentiles over resamples (Efron 1979), by a fixed seed.
+    """The 95% interval of a statistic: percentiles over resamples (Efron 1979), with a fixed seed.
 
     samples: one or more (n,), resampled together; statistic(*samples, axis) may return several rows
     → low, high; nan for n < 4. Resamples that give nan are left out.
@@ -63,11 +63,11 @@ def bootstrap_interval(statistic, *samples):
 
 
 def difference(statistic, one, other, *shared):
-    """How much higher is a statistic of one system than of another? By the paired bootstrap.
+    """How much higher a statistic is for one system than for another, by the paired bootstrap.
 
     The systems judged the same n items, so that each resample of the items gives one difference.
     one, other and shared: (n,) each; statistic(one, *shared, axis) → float
-    → difference, low, high of its 95% interval; nan where a statistic is nan, and for n < 2
+    → difference, low, high of its 95% interval; nan if a statistic is nan or n < 2
     """
     def gap(one, other, *shared, axis=-1):
         return statistic(one, *shared, axis=axis) - statistic(other, *shared, axis=axis)
@@ -92,10 +92,10 @@ def ranking_scores(relevant):
     """MAP, AvgRec and MRR of ranked lists as SemEval Task 3 scores them, with 95% intervals.
 
     MAP, mean average precision, is the mean of `average_precision` over the questions. MRR, mean
-    reciprocal rank, is the mean of 1/rank of the first relevant candidate, 0 where there is none.
-    AvgRec is a mean recall over k = 1 … 10. Its recall is the number of relevant candidates up to
+    reciprocal rank, is the mean of 1/rank of the first relevant candidate, 0 if there is none.
+    AvgRec is the mean recall over k = 1 … 10. Its recall is the number of relevant candidates up to
     rank k in all questions, divided by the number in a perfect order, Σ min(k, relevant ones of a
-    question). relevant: (q, 11), of each question `top_of_ranking` → (3, 3): value, low, high
+    question). relevant: (q, 11), each question's `top_of_ranking` → (3, 3): value, low, high
     """
     k = np.arange(1, DEPTH + 1)
     possible = np.minimum(k, relevant.sum(axis=1, keepdims=True))         # (q, 10)
@@ -116,7 +116,7 @@ def ranking_scores(relevant):
 
 
 def average_precision(relevant):
-    """Mean precision at the relevant ones' ranks, else 0: of `top_of_ranking` (q, 11) → (q,)."""
+    """Mean precision at the relevant ones' ranks, else 0; relevant: as in ranking_scores → (q,)."""
     relevant = relevant[:, :DEPTH]
     at_each = relevant * np.cumsum(relevant, axis=1) / np.arange(1, DEPTH + 1)      # (q, 10)
     return at_each.sum(axis=1) / np.maximum(np.sum(relevant, axis=1), 1)

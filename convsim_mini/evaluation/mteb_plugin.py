@@ -6,7 +6,7 @@
     results = mteb.evaluate(model, mteb.get_tasks(["STSBenchmark", "Banking77Classification"]))
     print(results.to_dataframe())
 
-The package mteb 2 is needed. It fetches the data of its tasks itself.
+The package mteb 2 is needed. It fetches its tasks' data itself.
 """
 
 import json
@@ -19,7 +19,7 @@ from mteb.models.model_meta import ScoringFunction
 
 
 class MtebModel:
-    """What mteb's tasks ask of a model, around what `convsim_mini.load` returned.
+    """What `convsim_mini.load` returned, with the methods that mteb's tasks call.
 
     name: "someone/model", as mteb wants it. mteb keeps results by the name and the revision, which
     is a checksum of all that the vectors depend on.
@@ -41,7 +41,7 @@ class MtebModel:
         return self.encoder.encode(texts, show_progress_bar=show_progress_bar)
 
     def similarity(self, embeddings1, embeddings2):
-        """Cosines of vectors, as `SentenceEncoder.similarity`, but a tensor, as tasks expect it."""
+        """Cosines of vectors, as in `SentenceEncoder.similarity`, but as a tensor."""
         return torch.from_numpy(self.encoder.similarity(embeddings1, embeddings2))
 
     def similarity_pairwise(self, embeddings1, embeddings2):

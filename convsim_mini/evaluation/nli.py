@@ -15,10 +15,10 @@ from .metrics import difference, per_cent
 
 
 def find(data, run):
-    """dev and test in DIR or where the run trained: split → path. Raises UserError."""
+    """dev and test in DIR or in the run's own NLI folder: split → path. Raises UserError."""
     if not run.config.classifies:
         command = python_m("convsim_mini.train --task multitask --nli DIR --init", run.folder)
-        raise UserError(f"{run.folder}: was trained without NLI; train on from it with: {command}")
+        raise UserError(f"{run.folder}: was trained without NLI; continue from it with: {command}")
     return find_snli(data or run.config.nli, ("dev", "test"))
 
 
@@ -45,7 +45,7 @@ def figures(pairs, classes):
 
 
 def lead(pairs, one, other):
-    """By how much accuracy is higher by one's classes (n,): value, low, high; see `difference`."""
+    """How much higher accuracy is for one's classes (n,): value, low, high; see `difference`."""
     return difference(np.mean, 100.0 * (one == pairs.labels), 100.0 * (other == pairs.labels))
 
 

@@ -1,4 +1,4 @@
-"""What a training measures: dev on its way; at its end the run before it and after it."""
+"""What training measures: dev along the way; at its end, the run before and after it."""
 
 from textwrap import shorten
 
@@ -22,7 +22,7 @@ DEV_QUERIES = 5_000
 def measuring_dev(config, corpus, tasks):
     """A function of a Model → its P@N, its loss and NLI's accuracy on dev.
 
-    The loss is the mean over batches of dev, as large as in training where dev has enough pairs.
+    The loss is the mean over batches of dev, as large as in training if dev has enough pairs.
     """
     pairs, candidates = response.drawn(corpus.dev, DEV_QUERIES)
     size = min(config.optim.batch_size, len(pairs))
@@ -46,7 +46,7 @@ def measuring_dev(config, corpus, tasks):
 
 
 def measured_on(config, corpus):
-    """What `summary` measures on: the test split of a Corpus and a set of STS, a Measured each."""
+    """What `summary` measures on: the test split of a Corpus and a set of STS, each a Measured."""
     files = sts.find(config.data)                             # evaluation.sts shows all of them
     split = next((split for split in ("dev", "train") if split in files), "own set")
     return (Measured("response", "test", response.read(corpus)),
@@ -56,7 +56,7 @@ def measured_on(config, corpus):
 def with_baselines(config, corpus, model=None):
     """`measured_on` with the model before training and words as baselines.
 
-    model: the one with its first values, if it is at hand
+    model: the one with its initial values, if already built
     """
     name = response.UNTRAINED
     if model is None:
@@ -75,7 +75,7 @@ def with_baselines(config, corpus, model=None):
 def summary(folder, corpus, before=None):
     """What the run has learned, measured on the saved weights: test P@N, STS, what to try next.
 
-    before: from `with_baselines`; None: build that model, and free it before the run's
+    before: from `with_baselines`; None: build the untrained model here, and free it before loading
     """
     config = describe(folder).config
     before = before or with_baselines(config, corpus)
@@ -86,7 +86,7 @@ def summary(folder, corpus, before=None):
     if told and not run.config.init:
         told += " Start from another run: --init RUN."
     if run.step == run.config.steps:
-        told = f" That is the last one, so more may help: --steps {2 * run.step}."
+        told = f" That is the last step, so more may help: --steps {2 * run.step}."
     sentences = [*{shorten(text, 50, placeholder=""): 0
                    for pair in corpus.report["examples"] for text in pair}][:2]
     return "\n\n".join([

@@ -4,8 +4,8 @@
 
 Others call P@N recall@N, and P@1 recall@1 or 1-of-100 ranking accuracy. The pairs are the test
 split of the run's own corpus. The baselines are the same model before training, TF-IDF and BM25. A
-second row is the run with words, as search has them: its score plus a weight times the cosine of
-TF-IDF. A learned vector is too short to keep every word, and words in common tell much about
+second row is the run with words, as in search: its score plus a weight times the cosine of
+TF-IDF. A learned vector is too short to keep every word, and words in common say much about
 replies (ours).
 """
 
@@ -42,7 +42,7 @@ class TestSet(NamedTuple):
 
 
 def find(data, run):
-    """The run's own corpus, whatever `data` is. Raises UserError where its pair files are gone."""
+    """The run's own corpus, whatever `data` is. Raises UserError if its pair files are gone."""
     corpus = open_corpus(run.config, run.vocabulary)
     check_corpus(run, corpus)
     return {"test": corpus}
@@ -96,10 +96,10 @@ def of_words(test):
 
 
 def before_training(config, corpus):
-    """The name of a table's row, and the Model that a training on a Corpus started from.
+    """The name of a table's row, and the Model that training on a Corpus started from.
 
     That is the model of the run that --init named, if it has learned other pairs. Otherwise it is
-    the model with its first values.
+    the model with its initial values.
     """
     parent = config.init
     if parent and Path(parent).exists():
@@ -121,7 +121,7 @@ def figures(test, ranks):
 
 
 def lead(test, one, other):
-    """By how much P@1 is higher by one's ranks (n,): value, low, high; see `difference`."""
+    """How much higher P@1 is for one's ranks (n,): value, low, high; see `difference`."""
     return difference(np.mean, 100.0 * (one == 1), 100.0 * (other == 1))
 
 
@@ -142,7 +142,7 @@ def note(name, test, scores):
 
 
 def drawn(split, queries=QUERIES):
-    """`draw_candidates` of core/ranking.py; a UserError where the pairs are too few."""
+    """`draw_candidates` of core/ranking.py; a UserError if there are too few pairs."""
     with user_errors("the pairs", "give --pairs more conversations", ValueError):
         return draw_candidates(split, queries)
 

@@ -21,7 +21,7 @@ from .baselines import words_of
 from .word_vectors import read_vectors
 
 PUBLISHED = msgspec.json.decode(Path(__file__).with_name("published.json").read_bytes())
-WIDEST = 6    # metrics that are shown as columns; more of them are shown as lines
+WIDEST = 6    # metrics that are shown as columns; if there are more, they are shown as lines
 
 
 class Measured(NamedTuple):
@@ -46,17 +46,17 @@ class Measured(NamedTuple):
 
     @property
     def compared(self):
-        """The row by which runs are compared here; "" where they are not to be."""
+        """The row by which runs are compared here; "" if they should not be."""
         of_task = self.of_task
         return of_task.COMPARED if not self.absent and of_task.to_choose_by(self.name) else ""
 
     def figures(self):
-        """Row → metric → (value, low, high); low and high are nan where there is no interval."""
+        """Row → metric → (value, low, high); low and high are nan if there is no interval."""
         return {row: self.of_task.figures(self.data, predictions)
                 for row, predictions in (self.scores | self.baselines).items()}
 
     def published(self):
-        """The same of others on a data set of this name."""
+        """The same as others published it for a data set of this name."""
         return {row: {metric: (value, nan, nan) for metric, value in figures.items()}
                 for pattern, rows in PUBLISHED.get(self.task, {}).items()
                 if fnmatch(self.name, pattern) for row, figures in rows.items()}
@@ -102,9 +102,9 @@ def measured(encode, folder, tasks, vectors=None, choosing=False):
 
 
 def encode_of(run, tuned=False):
-    """A Run's function from a list of n texts to unit vectors (n, e), which tells what it cuts.
+    """A Run's function from a list of n texts to unit vectors (n, e), which reports what it cuts.
 
-    tuned: as of `load`
+    tuned: as in `load`
     """
     encoder = encoder_of(run, tuned)
 
@@ -119,14 +119,14 @@ def encode_of(run, tuned=False):
 def show(ones, table=table):
     """The text of one data set: title, table with published rows, who is ahead, notes.
 
-    ones: a Measured; or a run's name → its Measured, of several runs on data sets of one title
+    ones: a Measured; or run's name → its Measured, for several runs on data sets with one title
     table: a function from a header and rows of cells to a text
     """
     ones = ones if isinstance(ones, dict) else {"": ones}
     (run, first), *_ = ones.items()
     if first.absent:
         return f"{run or first.task}: not measured. {first.absent}"
-    rows, texts = {}, {}    # what is shown → the runs of which it is true
+    rows, texts = {}, {}    # what is shown → the runs for which it is true
     for run, one in ones.items():
         figures = one.figures()
         for row, of_row in figures.items():
@@ -149,7 +149,7 @@ def show(ones, table=table):
 def lead(one, figures):
     """A sentence: is the first row of a Measured ahead of its best baseline? "" without either.
 
-    It is ahead where the paired 95% interval of the difference leaves out 0. figures: its figures
+    It is ahead if the paired 95% interval of the difference excludes 0. figures: its figures
     """
     if not one.scores or not one.baselines:
         return ""

@@ -3,11 +3,11 @@
     python -m convsim_mini.evaluation.senteval RUN --data DIR [--vectors FILE]
 
 The encoder stays as it is; a logistic regression learns each task from its vectors. A sentence is
-seen as its vector u, a pair as |u − v| and u · v element by element, in SNLI as u and v, too. The
+seen as its vector u, a pair as |u − v| and u · v element by element, in SNLI also as u and v. The
 baselines are the most frequent class and means of word vectors, the run's own also weighted by
-a/(a + p(word)). Where a task's test file is missing, dev is measured, and only train chooses λ.
+a/(a + p(word)). If a task's test file is missing, dev is measured, and only train chooses λ.
 
-The classifiers need scikit-learn, as nothing else here does: pip install scikit-learn.
+Only the classifiers need scikit-learn: pip install scikit-learn.
 SentEval's own engine takes `lambda params, batch: encoder.encode([*map(" ".join, batch)])`.
 """
 
@@ -33,13 +33,13 @@ class Files(msgspec.Struct):
     counts: dict[str, int]    # file → its official number of rows
     parts: list               # of the files: train, dev, test; all test without an official split
     labels: list = []         # their names; scores have none
-    grades: list = []         # of scores the lowest and the highest
+    grades: list = []         # the lowest and the highest score
     row: str = "sentence"     # the columns of a line; without "label" each file has one label
     separator: str = "\n"     # of columns, a pattern
     splits: int = 0           # how many separators count; 0: all
     encoding: str = "utf-8-sig"    # some copies of MRPC begin with a BOM
     header: bool = False
-    folders: tuple[str, ...] = ("downstream", "senteval/downstream")    # SentEval's own script's
+    folders: tuple[str, ...] = ("downstream", "senteval/downstream")    # as its own script has them
 
     @property
     def needed(self):
@@ -49,7 +49,7 @@ class Files(msgspec.Struct):
 
     @property
     def row_type(self):
-        """The Struct of a line: each column is a text, but for the label."""
+        """The Struct of a line: each column is a text, except the label."""
         label = (Annotated[float, msgspec.Meta(ge=self.grades[0], le=self.grades[1])] if self.grades
                  else Literal[*self.labels])
         return msgspec.defstruct(
@@ -112,7 +112,7 @@ def _task(name, files, paths):
 def _rows(files, file, path, label):
     """Yield the label, its number or a score, and the sentences of each line.
 
-    label: of a file that holds only sentences. There an empty line is a row, too.
+    label: that of a file that holds only sentences. There an empty line is also a row.
     """
     if path.suffix == ".jsonl":
         snli = read_snli(path)
@@ -121,7 +121,7 @@ def _rows(files, file, path, label):
     lines = lines_of(path, "SentEval", files.encoding)[files.header:]
     if len(lines) != files.counts[file]:
         raise UserError(f"{path}: {len(lines):,} rows, expected the official "
-                        f"{files.counts[file]:,}; fetch it again by SentEval's own script")
+                        f"{files.counts[file]:,}; fetch it again with SentEval's own script")
     columns = files.row.split()
     cells = (re.split(files.separator, line, maxsplit=files.splits) for line in lines)
     records = (dict(zip(columns, map(str.strip, of_line))) for of_line in cells)
@@ -137,7 +137,7 @@ def scores(run, tasks, encode):
 
 
 def baselines(run, tasks, vectors=None):
-    """The most frequent class, and what is predicted from means of word vectors: as `scores`."""
+    """The most frequent class, and predictions from mean word vectors, in the form of `scores`."""
     kinds = [(f"mean of {name}", of_words, None) for name, of_words in (vectors or {}).items()]
     if run:
         own = run_vectors(run, words_of(texts_of(tasks)))
@@ -179,16 +179,16 @@ def in_mean(tasks, predicted):
 
 
 def lead(tasks, one, other):
-    """By how much one's mean over the tasks is higher: value, low, high. Tasks are resampled."""
+    """How much higher one's mean over the tasks is: value, low, high. Tasks are resampled."""
     return difference(np.mean, in_mean(tasks, one), in_mean(tasks, other))
 
 
 def note(name, tasks, scores):
-    """Which tasks were not measured, and how much of SNLI was learned from."""
+    """Which tasks were not measured, and how much of SNLI was used for learning."""
     notes = [f"{of_task}: not measured. {name} lacks {' or '.join(files.needed)}"
              for of_task, files in FILES.items() if of_task not in tasks]
-    notes += [f"{of_task}: learned from {(task.parts == 'train').sum():,} pairs, all of it has "
-              "549,367" for of_task, task in tasks.items() if task.large]
+    notes += [f"{of_task}: learned from {(task.parts == 'train').sum():,} of its 549,367 "
+              "pairs" for of_task, task in tasks.items() if task.large]
     return "\n".join(notes)
 
 

@@ -3,8 +3,8 @@
     python -m convsim_mini.evaluation.sts RUN [--data DIR] [--vectors FILE]
 
 The figure is Pearson's r of the angular similarity, −arccos of the cosine, with people's scores. A
-second row reads the cosine itself, as all baselines do: of words, and of word vectors, the run's
-own embeddings and those in FILE. The data are the STS Benchmark, and SemEval's years 2012 to 2016
+second row is the cosine itself, which all baselines use: of words, and of word vectors (the run's
+own embeddings and those in FILE). The data are the STS Benchmark, and SemEval's years 2012 to 2016
 (ours), each with the mean over its sets, plain and weighted by their pairs, as SentEval counts it.
 """
 
@@ -26,8 +26,8 @@ from .results import encode_of
 COMPARED = "trained, as cosine"
 COLUMNS = "genre", "file", "year", "id", "score", "sentence1", "sentence2"
 OWN = Path(__file__).with_name("own_sts.csv")
-OWN_NOTE = ("The own set is 120 pairs made for this project, each scored once: good for seeing "
-            "that learning works, but too small to compare systems, or with the paper's figures.")
+OWN_NOTE = ("The own set has 120 pairs made for this project, each scored once. It shows that "
+            "learning works, but is too small to compare systems, or with the paper's figures.")
 BENCHMARK = DataSet("the STS Benchmark", ("sts-train.csv", "sts-dev.csv", "sts-test.csv"),
                     ("stsbenchmark",))
 # year → set → its official number of scored pairs, without SMT of 2013, which is not free
@@ -36,8 +36,8 @@ SEMEVAL = DataSet("SemEval's STS", COUNTS, ("STS", "downstream/STS", "senteval/d
 
 
 class StsRow(msgspec.Struct):
-    """a score from 0 to 5 and two sentences between tabs; in the benchmark columns 5 to 7, after
-    genre, file, year and id"""
+    """a score from 0 to 5 and two sentences, separated by tabs; in the benchmark columns 5 to 7,
+    after genre, file, year and id"""
 
     genre: str
     score: Annotated[float, msgspec.Meta(ge=0, le=5)]
@@ -48,15 +48,15 @@ class StsRow(msgspec.Struct):
 class Sts(NamedTuple):
     """The n sentence pairs of one split, or of one year."""
 
-    genres: np.ndarray    # (n,): of a year, the names of its sets
+    genres: np.ndarray    # (n,): for a year, the names of its sets
     labels: np.ndarray    # (n,): people's scores, 0 (unrelated) to 5 (the same)
     sentences1: list
     sentences2: list
-    year: bool = False    # SemEval's: the figure is the mean over its sets
+    year: bool = False    # SemEval's: the figure is a mean over sets
 
 
 def find(data, run=None):
-    """Split → file of the STS Benchmark, year → folder, of what DIR holds; the own set without."""
+    """Split → file of the STS Benchmark, year → folder, as far as DIR has them; or the own set."""
     if data is None:
         return {"own set": OWN}
     return {path.stem.removeprefix("sts-"): path
@@ -64,7 +64,7 @@ def find(data, run=None):
 
 
 def read_splits(folder, *names):
-    """The Sts of each of these splits in DIR or DIR/stsbenchmark. Raises UserError without them."""
+    """The Sts of each split in DIR or DIR/stsbenchmark. Raises UserError if one is missing."""
     wanted = [f"sts-{name}.csv" for name in names]
     files = find_files([BENCHMARK._replace(files=wanted, needed=wanted)], folder)[BENCHMARK.name]
     return [read(files[name]) for name in wanted]
@@ -94,8 +94,8 @@ def read(path):
 def _set(folder, name, count):
     """The StsRows of one set of a year.
 
-    STS.input.SET.txt holds two sentences a line, in 2016 also where they are from; STS.gs.SET.txt
-    their score from 0 to 5, or nothing where no one judged the pair.
+    STS.input.SET.txt holds two sentences per line, in 2016 also their sources; STS.gs.SET.txt holds
+    their score from 0 to 5, or nothing if no one judged the pair.
     """
     inputs, gold = (folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs"))
     texts, scores = (lines_of(path, SEMEVAL.name) for path in (inputs, gold))
@@ -105,17 +105,17 @@ def _set(folder, name, count):
                for number, (text, score) in lines if score.strip())
     rows = [*rows_of(gold, StsRow, records)]
     if len(rows) != count or len(scores) != len(texts):
-        raise UserError(f"{gold}: {len(rows):,} scores in {len(scores):,} lines, expected the "
-                        f"official {count:,} in the {len(texts):,} of {inputs.name}; fetch both "
-                        "again by SentEval's own script")
+        raise UserError(f"{gold}: {len(rows):,} scores in {len(scores):,} lines; expected "
+                        f"{count:,}, and {len(texts):,} lines as in {inputs.name}; fetch both "
+                        "again with SentEval's own script")
     return rows
 
 
 def scores(run, sts, encode):
     """The similarity of each pair, plain and under a Run's tuned matrix: row → (n,).
 
-    Each is read as the paper does, −arccos, and as the cosine itself (ours). Pearson's r sees the
-    difference, because −arccos spreads out cosines near 1.
+    Each is given as in the paper, −arccos, and as the cosine itself (ours). The difference
+    affects Pearson's r, because −arccos spreads out cosines near 1.
     """
     encoders = {"trained": encode}
     if run and run.tuned is not None:
@@ -139,7 +139,7 @@ def title(name, sts):
 def figures(sts, similarity):
     """Pearson's r of all pairs and of each genre, Spearman's rho of all; × 100.
 
-    Of a year the means over its sets, also weighted by their pairs, then r of each set.
+    For a year, the means over its sets, also weighted by their pairs, then r of each set.
     similarity: (n,) → metric → (value, low, high)
     """
     pairs = by_genre(sts, similarity)
@@ -155,15 +155,15 @@ def figures(sts, similarity):
 
 
 def by_genre(sts, similarity):
-    """Genre, or set of a year, → similarities and people's scores of its pairs: (m,), (m,)."""
+    """Genre (or a year's set) → its pairs' similarities and people's scores: (m,), (m,)."""
     return {str(genre): (similarity[sts.genres == genre], sts.labels[sts.genres == genre])
             for genre in np.unique(sts.genres)}
 
 
 def lead(sts, one, other):
-    """By how much r × 100 of one similarity (n,) is higher: value, low, high; see `difference`.
+    """How much higher r × 100 is for one similarity (n,): value, low, high; see `difference`.
 
-    Of a year the sets are resampled: of fewer than four there is no interval.
+    For a year the sets are resampled; with fewer than four there is no interval.
     """
     if sts.year:
         r_of_sets = ([100 * pearson(*of_set) for of_set in by_genre(sts, x).values()]

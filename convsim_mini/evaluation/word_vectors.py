@@ -1,4 +1,4 @@
-"""Word vectors that others trained, as files of word2vec or GloVe."""
+"""Word vectors that others trained, from files of word2vec or GloVe."""
 
 import codecs
 import re
@@ -10,14 +10,14 @@ from ..common.cli import UserError, progress
 from ..common.lines import read_lines
 from ..data.labelled import mistake
 
-HEADER = re.compile(rb"\d{1,18} (\d{1,18})")    # word2vec's: number of words, numbers in each
+HEADER = re.compile(rb"\d{1,18} (\d{1,18})")    # word2vec's: number of words, dimensions
 
 
 def read_vectors(path, words):
     """The vectors of a set of words in a text file of word2vec or GloVe: word → float32 (d,).
 
-    A file, perhaps .gz or .zst, holds a word and its numbers a line, separated by single spaces,
-    with or without word2vec's first line "count dim". Of a word's two vectors the first counts.
+    A file, plain, .gz or .zst, holds one word and its values per line, separated by single spaces,
+    with or without word2vec's first line "count dim". If a word has two vectors, the first counts.
     Raises UserError with file and line.
     """
     wanted = {word.encode(): word for word in words}
@@ -33,7 +33,7 @@ def read_vectors(path, words):
             word, _, numbers = line.partition(b" ")
             spaces = line.count(b" ")
             dim = dim or spaces
-            is_row = 0 < dim <= spaces    # a few words of GloVe hold spaces, as ". . ."; no token
+            is_row = 0 < dim <= spaces    # a few GloVe words hold spaces (". . ."); tokens do not
             if is_row and dim == spaces and word in wanted:
                 vector = _floats(numbers.split(b" "))
                 vectors.setdefault(wanted[word], vector)
@@ -48,7 +48,7 @@ def read_vectors(path, words):
 
 
 def _floats(texts):
-    """Numbers as float32 (d,); None where a text is not a finite number."""
+    """Numbers as float32 (d,); None if a text is not a finite number."""
     with suppress(ValueError), np.errstate(over="ignore"):    # what is too large becomes infinite
         numbers = np.array(texts, np.float32)
         return numbers if np.isfinite(numbers).all() else None

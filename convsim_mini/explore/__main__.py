@@ -62,7 +62,7 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """GET returns a file of the page, POST a panel's answer to a question, Asked in JSON."""
+    """GET returns a file of the page, POST a panel's answer to a question (an Asked, as JSON)."""
 
     timeout = 30    # seconds for a request to arrive
 

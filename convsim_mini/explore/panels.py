@@ -37,7 +37,7 @@ class Explored:
 
     @cached_property
     def lines(self):
-        """An Index of the texts of the first 20,000 pairs of the run's files, each once."""
+        """An Index of the distinct texts in the first 20,000 pairs of the run."""
         texts = {*chain.from_iterable(islice(pairs_of_run(self.run.config), PAIRS))}
         return index_of(self.encoder, rows_of_texts(sorted(texts)))
 
@@ -146,5 +146,5 @@ PANELS = {"compare": compare, "reply": reply, "neighbours": neighbours, "attenti
 
 
 def fields(panel):
-    """The names of the fields of a question that a panel reads."""
+    """Names of the question's fields that a panel reads."""
     return [*signature(PANELS[panel]).parameters][1:]

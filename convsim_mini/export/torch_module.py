@@ -28,7 +28,7 @@ class TorchModule(torch.nn.Module):
     tokenize = preprocess    # its name before sentence_transformers 5.3
 
     def forward(self, features):
-        """Add the unit vectors of the features' texts."""
+        """Add a key for the texts' unit vectors."""
         vectors = torch.from_numpy(self.encoder.encode(features["texts"]))
         return {**features, "sentence_embedding": vectors}
 

@@ -23,7 +23,7 @@ def source(file, dtype, width=64):
 
 @cache
 def _kernel(kernel, dtype, width):
-    """The kernel "file.name", compiled, and for each parameter what converts an argument to it."""
+    """The kernel "file.name", compiled, and a converter for each parameter."""
     import cupy
     file, name = kernel.split(".")
     code = source(f"{file}.cu", dtype, width)

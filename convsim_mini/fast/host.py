@@ -135,7 +135,7 @@ def batch_softmax_backward(dloss, cache):
 # ---------------------------------------------------------------- attention.py
 
 def attention_forward(qkv, offsets, heads, dropout=attention.NO_DROPOUT):
-    """Core's steps, groups of sentences on all cores."""
+    """As in core, with groups of sentences shared among threads."""
     y = np.empty((len(qkv), qkv.shape[1] // 3), qkv.dtype)
     sentences = attention.groups(offsets, heads)
 
@@ -146,7 +146,7 @@ def attention_forward(qkv, offsets, heads, dropout=attention.NO_DROPOUT):
 
 
 def attention_backward(dy, cache):
-    """Core's steps, groups of sentences on all cores; each group writes its own rows."""
+    """As in core, with groups of sentences shared among threads; each writes its own rows."""
     dqkv = np.empty_like(cache.qkv)
 
     def attend(group, p, factor):

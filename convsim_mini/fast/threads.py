@@ -48,7 +48,7 @@ if hasattr(os, "register_at_fork"):                           # a fork has the p
 def on_all_cores(function, parts):
     """[function(part) for part in parts], each part in a thread of its own if there are threads.
 
-    It pays off from 0.1 ms of work. A part that no thread has begun when the first part is done is
+    It pays off above 0.1 ms of work. A part that no thread has begun when the first part is done is
     computed here, because a thread may start late on a busy machine.
     """
     first, *others = parts

@@ -3,7 +3,7 @@
     vectors.npy    float32 (n, e): the learned vectors, unit length
     first.npy      int64 (n,): the place of the first row with the same text
     tfidf.npz      the rows' words, weighted by how few of these rows hold them
-    rows.jsonl     the n rows, a JSON object a line: column → value
+    rows.jsonl     the n rows, one JSON object per line: column → value
     meta.json      what the vectors depend on, and the checksums of the files above
 
 A search is exact: it reads every vector.
@@ -33,13 +33,13 @@ WORDS = 1.0, 0.3    # weights of TF-IDF for messages and replies (ours: report/R
 
 
 class Hit(NamedTuple):
-    """A row that a search has found."""
+    """A row that a search found."""
 
     score: float      # meaning + weight · words
     meaning: float    # cosine of the learned vectors of query and row
     words: float      # cosine of their TF-IDF
-    number: int       # of the row, from 1 on; rows without text count
-    row: dict[str, Any]    # column → value; of a text file {"line": …}
+    number: int       # of the row, from 1; rows without text count
+    row: dict[str, Any]    # column → value; for a text file {"line": …}
     copies: int       # rows with the same text, of which this is the first
 
 
@@ -49,9 +49,9 @@ def as_json(row):
 
 
 def nearest(scores, top):
-    """The places of the `top` best of scores (n,), n > 0: best first, of equal ones the first."""
+    """The places of the `top` best of scores (n,), n > 0: best first, equal ones in order."""
     lowest = np.partition(scores, -min(top, len(scores)))[-min(top, len(scores))]
-    near = np.flatnonzero(scores >= lowest)                   # more than `top` where some are equal
+    near = np.flatnonzero(scores >= lowest)                   # more than `top` if some are equal
     return near[np.argsort(-scores[near], kind="stable")[:top]]
 
 
@@ -60,8 +60,8 @@ class Index:
     """n rows and their vectors, in memory or mapped from a folder's files."""
 
     encoder: Any           # the SentenceEncoder that made the vectors
-    columns: tuple         # as of Rows
-    side: int              # as of Rows
+    columns: tuple         # as in Rows
+    side: int              # as in Rows
     vectors: np.ndarray    # float32 (n, e), unit length
     rows: list             # n JSON objects: column → value
 
@@ -96,15 +96,15 @@ class Index:
         return tfidf_of(self.texts)
 
     def row(self, place: int) -> dict[str, Any]:
-        """The row at a place from 0 on. Numbers that JSON does not have, as NaN, are None."""
+        """The row at a place, from 0. Numbers that JSON lacks, such as NaN, become None."""
         return json.loads(self.rows[place], parse_constant=lambda name: None)
 
     def search(self, sentences: list[str], top: int = 10, words: float | None = None
                ) -> list[list[Hit]]:
-        """For each sentence its nearest rows, as Hits, best first. Equal texts are one hit.
+        """For each sentence, its nearest rows as Hits, best first. Equal texts are one hit.
 
-        words: the weight of TF-IDF beside the learned vectors; 0: only meaning; None: WORDS.
-        Raises ValueError for top below 1, words below 0, and for a sentence that is in no list.
+        words: the weight of TF-IDF next to the learned vectors; 0: only meaning; None: WORDS.
+        Raises ValueError for top below 1, words below 0, and a sentence that is not in a list.
         """
         if isinstance(sentences, str):
             raise ValueError("expected a list of sentences; for one, encoder.search(index, it)")
@@ -112,7 +112,7 @@ class Index:
             raise ValueError(f"{top} nearest rows, expected 1 or more")
         words = WORDS[self.side] if words is None else words
         if not 0 <= words < np.inf:
-            raise ValueError(f"words {words}, expected a weight from 0 on")
+            raise ValueError(f"words {words}, expected a weight of 0 or more")
         copies = np.bincount(self.first)
         distinct = np.flatnonzero(copies)
         learned = product(self.vectors, self.encoder.encode(sentences).T).T    # (q, n)
@@ -126,13 +126,13 @@ class Index:
 
 
 def first_of(texts):
-    """Where each of n texts stands first: int64 (n,)."""
+    """The place where each of n texts first appears: int64 (n,)."""
     places = {}
     return np.array([places.setdefault(text, place) for place, text in enumerate(texts)], np.int64)
 
 
 def index_of(encoder, rows):
-    """The Index of Rows, in memory. Raises UserError where no row has text."""
+    """The Index of Rows, in memory. Raises UserError if no row has text."""
     texts, kept = [], []
     for row in rows.rows:
         texts.append(rows.text(row))
@@ -140,15 +140,15 @@ def index_of(encoder, rows):
     if not any(texts):
         raise UserError("no row has text to embed; choose another column or file")
     vectors = encoder.encode(texts, show_progress_bar=None, as_responses=rows.side == 1)
-    vectors[[not text for text in texts]] = 0                 # which is near to nothing
+    vectors[[not text for text in texts]] = 0                 # which is near nothing
     return Index(encoder, rows.columns, rows.side, vectors, kept)
 
 
 def open_index(folder, encoder):
     """The Index in a folder, for a SentenceEncoder. Its vectors stay on disk and are mapped.
 
-    It is read again where rows were added meanwhile. Raises UserError where a file is missing or
-    damaged, or another run or setting made the vectors.
+    It is read again if rows were added meanwhile. Raises UserError if a file is missing or damaged,
+    or if another run or setting made the vectors.
     """
     meta = Path(folder, META)
     before = meta.exists() and meta.read_bytes()
@@ -181,9 +181,9 @@ def _open(folder, encoder):
 
 
 def build_index(encoder, rows, folder):
-    """Embed Rows and keep them in a new folder, whole or not at all; → a report.
+    """Embed Rows and keep them in a new folder, atomically; → a report.
 
-    Raises UserError where the folder is there already or cannot be written.
+    Raises UserError if the folder exists already or cannot be written.
     """
     with new_folder(folder, "choose another folder") as new:
         return write_index(new, index_of(encoder, rows))
@@ -192,9 +192,9 @@ def build_index(encoder, rows, folder):
 def add_to_index(encoder, rows, folder, key=None):
     """Embed Rows and add them to the index in a folder, all or none; → a report.
 
-    Rows that it holds already are passed over; key: a column, by whose value a row replaces those
-    before it. The folder is written anew beside the old one, and takes its place at the end. Raises
-    UserError where the rows have other columns, or another process is adding rows.
+    Rows that it already holds are skipped. key: a column; a row replaces earlier rows with the same
+    value there. The new folder is written next to the old one and replaces it at the end. Raises
+    UserError if the rows have other columns, or if another process is adding rows.
     """
     folder = Path(os.path.realpath(folder))
     target, old = Path(f"{folder}.new"), Path(f"{folder}.old")
@@ -216,7 +216,7 @@ def add_to_index(encoder, rows, folder, key=None):
             report = write_index(work, index, added)
             for name in ("", *FILES, META):
                 shutil.copymode(folder / name, work / name)
-        index.vectors = None                                  # Windows moves no mapped file
+        index.vectors = None                                  # Windows cannot move mapped files
         with user_errors(f"{folder}: cannot be replaced", f"the whole index is {target}"):
             folder.rename(old)
             target.rename(folder)
@@ -230,14 +230,14 @@ def add_to_index(encoder, rows, folder, key=None):
 def without_copies(index, rows, key):
     """The places of an Index's rows that stay, and those of some new rows that it lacks.
 
-    A row with nothing under the key replaces none.
+    A row whose key is empty replaces none.
     """
     known, new = {*index.rows}, {}
     for row in rows:
         if key and key not in row:
             raise UserError(f'--key {key}: is not a column; the rows have {", ".join(row)}')
         if (text := as_json(row)) not in known:
-            new[key and id_of(row[key]) or text] = row        # of equal keys the last counts
+            new[key and id_of(row[key]) or text] = row        # the last of equal keys counts
     kept = [k for k in range(len(index)) if not key or id_of(index.row(k).get(key)) not in new]
     return kept, [*new.values()]
 

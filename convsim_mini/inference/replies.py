@@ -1,4 +1,4 @@
-"""The replies of a corpus, ranked for a message: an index by the response side of the model."""
+"""The replies of a corpus, ranked for a message by the response side of the model."""
 
 import heapq
 import shutil
@@ -19,15 +19,15 @@ from .index import index_of, open_index, write_index
 from .rows import Rows, rows_of_file
 
 KEPT = f"{OURS}.replies"
-MOST = 200_000      # replies of a run; of more pairs a share is drawn
+MOST = 200_000      # replies of a run; if it has more, a sample is drawn
 LOOKED_AT = 100     # replies that are looked at for each one asked for
-ECHO = 0.6          # of all words of both, in an echo (ours: less would also hit true replies)
+ECHO = 0.6          # of both texts' words are shared in an echo (ours: less would hit true replies)
 
 
 class Reply(NamedTuple):
     """A reply to a message."""
 
-    score: float    # meaning + 0.3 · words, as a search has it
+    score: float    # meaning + 0.3 · words, as in a search
     reply: str
     message: str    # the one that it once answered, or ""
 
@@ -35,7 +35,7 @@ class Reply(NamedTuple):
 def best_replies(index, message, k=3):
     """The k best replies to a message in an Index of replies: a list of Reply, best first.
 
-    Echoes, which only repeat the message, are left out. Of equal replies the first is taken.
+    Echoes, which only repeat the message, are left out. If replies are equal, the first is taken.
     """
     hits, = index.search([message], LOOKED_AT * k)
     asked, answered = index.columns
@@ -53,7 +53,7 @@ def best_replies(index, message, k=3):
 def replies_of_file(encoder, path, reading=Reading(side=1)):
     """The Index of the replies in a file, which are embedded now, or in an index's folder.
 
-    Raises UserError where the folder holds messages.
+    Raises UserError if the folder holds messages.
     """
     if not path.is_dir():
         return index_of(encoder, rows_of_file(path, reading))
@@ -64,19 +64,19 @@ def replies_of_file(encoder, path, reading=Reading(side=1)):
 
 
 def replies_of_run(encoder, run):
-    """The Index of a Run's own replies, embedded once and kept in its folder, if that can be.
+    """The Index of a Run's own replies, embedded once and kept in its folder, if possible.
 
-    Raises UserError where the pairs' files cannot be read.
+    Raises UserError if the pairs' files cannot be read.
     """
     folder = Path(run.folder, KEPT)
-    with suppress(UserError):                                 # none yet, or of another step
+    with suppress(UserError):                                 # none yet, or from another step
         return open_index(folder, encoder)
     rng = np.random.Generator(np.random.Philox(run.config.seed))
     pairs = progress(pairs_of_run(run.config), "reading replies", unit=" pairs")
-    drawn = heapq.nsmallest(MOST, pairs, key=lambda _: rng.random())    # all have one chance
+    drawn = heapq.nsmallest(MOST, pairs, key=lambda _: rng.random())    # all are equally likely
     rows = (dict(zip(FIELDS, pair)) for pair in drawn)
     index = index_of(encoder, Rows(FIELDS, 1, rows))
-    with suppress(UserError, OSError):                        # no right to, no room, another's turn
+    with suppress(UserError, OSError):                        # no permission, no room, a race
         shutil.rmtree(folder, ignore_errors=True)
         with new_folder(folder, "") as new:
             write_index(new, index)
@@ -84,7 +84,7 @@ def replies_of_run(encoder, run):
 
 
 def pairs_of_run(config):
-    """Yield (message, reply) of a run's files, as written, those that the filters leave."""
+    """Yield the pairs (message, reply) of a run's files that the filters leave, as written."""
     off = [name.replace("_", " ") for name in config.text.filters_off]
     reading = Reading(config.columns, config.encoding)
     for path in config.pairs or [default_corpus()]:

@@ -20,12 +20,12 @@ LINE = "line"    # the only column of a text file
 class Rows(NamedTuple):
     """Rows to embed, by the text in one of their columns."""
 
-    columns: tuple    # of messages and of replies; where there is one column, its name twice
+    columns: tuple    # of messages and of replies; if there is one column, its name twice
     side: int         # 0: embed the messages; 1: embed the replies, by the response network
     rows: Iterable    # dicts, column → value
 
     def text(self, row):
-        """The text of a row that is embedded."""
+        """The text of a row that is to be embedded."""
         return text_of(row.get(self.columns[self.side]))
 
 
@@ -35,7 +35,7 @@ def rows_of_texts(texts, side=0):
 
 
 def rows_of(source, reading=Reading()):
-    """The Rows of a file's name, a table as of `rows_of_table`, or an iterable of texts.
+    """The Rows of a file's name, a table as in `rows_of_table`, or an iterable of texts.
 
     Raises UserError.
     """
@@ -54,7 +54,7 @@ def rows_of_file(path, reading=Reading()):
     """The Rows of a file, plain, .gz or .zst, or of standard input (None).
 
     A file of one of KINDS is read as training reads it. Each line of another file is a row. Raises
-    UserError where the file cannot be read, holds JSON or XML under another name, or a line is not
+    UserError if the file cannot be read, holds JSON or XML under another name, or a line is not
     in the encoding.
     """
     if path and kind_of(path) in KINDS:
@@ -66,8 +66,8 @@ def rows_of_file(path, reading=Reading()):
     lines = text_lines(name, file=file, encoding=reading.encoding)
     first = next(lines)
     if re.match(r"\s*(\{\s*\"|<(\?xml|!doctype|html)\b)", first, re.IGNORECASE):
-        raise UserError(f"{name}: holds JSON or XML, not lines of text; an object in each line is "
-                        "a .jsonl file: name it so")
+        raise UserError(f"{name}: holds JSON or XML, not lines of text; if each line is an "
+                        "object, rename it to end in .jsonl")
     return rows_of_texts(chain([first], lines), reading.side or 0)
 
 

@@ -24,7 +24,7 @@ from .rows import rows_of
 
 
 class DataFrame(Protocol):
-    """A table of pandas or polars, which its columns tell from texts."""
+    """A table of pandas or polars; having columns distinguishes it from texts."""
 
     columns: Any
 
@@ -35,30 +35,30 @@ class SentenceEncoder(BiEncoder):
     `encode` and `similarity` work as in the package sentence-transformers, with fewer options.
     `fit` and `transform` make it a step of a scikit-learn pipeline.
 
-    columns: of the tables that it was trained on, () where their names told
+    columns: those of the tables that it was trained on; () if their names were known ones
     """
 
     def __init__(self, model, vocabulary, identity=None, columns=()):
         super().__init__(model, vocabulary)
         self.columns = columns
         self.identity = identity or {}    # what its vectors depend on; an Index compares it
-        self.log = []    # of dicts: what `fit` measured and logged
-        self.folder = None    # where `fit` has put the run; a temporary one lives as long as this
+        self.log = []    # dicts: what `fit` measured and logged
+        self.folder = None    # where `fit` put the run; a temporary one lives as long as this
 
     def __repr__(self) -> str:
         kind = ENCODERS[self.model.config.encoder].short
         return (f"SentenceEncoder({kind}, {len(self.vocabulary.pieces):,} pieces → "
-                f"{self.dimension:,} numbers)")
+                f"{self.dimension:,} dimensions)")
 
     def encode(self, sentences: str | Iterable[str], show_progress_bar: bool | None = False,
                as_responses: bool = False) -> np.ndarray:
-        """As core's; None, NaN and NA are "", a number is its digits.
+        """As in core; None, NaN and NA are "", a number is its digits.
 
         show_progress_bar: None: in a terminal and in a notebook
         """
         if isinstance(sentences, (Mapping, bytes)) or hasattr(sentences, "columns"):
-            raise TypeError(f"sentences: {type(sentences).__name__}, expected texts: of a table "
-                            "one of its columns")
+            raise TypeError(f"sentences: {type(sentences).__name__}, expected texts, or one "
+                            "column of a table")
         if isinstance(sentences, str):
             return super().encode(sentences, as_responses=as_responses)
         bar = {} if show_progress_bar is None else {"disable": not show_progress_bar}
@@ -66,7 +66,7 @@ class SentenceEncoder(BiEncoder):
                           partial(progress, desc="encoding", delay=1, **bar))
 
     def encode_responses(self, sentences: str | Iterable[str]) -> np.ndarray:
-        """Embeddings of sentences as replies, by the response network; the rest as `encode`.
+        """Embeddings of sentences as replies, by the response network; otherwise as `encode`.
 
         encode(messages) @ encode_responses(replies).T scores each reply to each message. Training
         ranks replies by this score.
@@ -74,23 +74,23 @@ class SentenceEncoder(BiEncoder):
         return self.encode(sentences, as_responses=True)
 
     def fit(self, sentences: Any, y: Any = None) -> Self:
-        """What scikit-learn calls first. There is nothing left to learn. → the encoder itself"""
+        """Called first by scikit-learn. There is nothing left to learn. → the encoder itself"""
         if isinstance(sentences, (list, tuple)) and isinstance(next(iter(sentences), ""), tuple):
-            raise TypeError("an encoder is trained already; on pairs: convsim_mini.fit(pairs)")
+            raise TypeError("the encoder is already trained; for pairs: convsim_mini.fit(pairs)")
         return self
 
     def __sklearn_clone__(self) -> Self:
         return self                                           # nothing in it is ever changed
 
     def transform(self, sentences: str | Iterable[str]) -> np.ndarray:
-        """`encode`, by the name that a pipeline of scikit-learn calls."""
+        """`encode`, under the name that a scikit-learn pipeline calls."""
         return self.encode(sentences)
 
     def index(self, rows: str | Path | Iterable[str] | DataFrame, column: str | int | None = None,
               replies: bool = False, encoding: str = "utf-8") -> Index:
         """An Index of rows to search, in memory: texts, a table (a DataFrame, dicts …), or a file.
 
-        column: the one to embed, if its name does not tell; replies: embed a table's replies;
+        column: the one to embed, if its name does not show it; replies: embed a table's replies;
         encoding: of a file without a mark. Raises UserError.
         """
         columns = () if column is None else (str(column),)
@@ -106,9 +106,9 @@ class SentenceEncoder(BiEncoder):
 
     def search(self, index: Index | str | Path, sentences: str | list[str], k: int = 10,
                words: float | None = None) -> list[Hit] | list[list[Hit]]:
-        """The k rows of an Index, or of the folder of one, nearest to a sentence: Hits, best first.
+        """The k rows of an Index, or of an index's folder, nearest to a sentence: Hits, best first.
 
-        sentences: one, or several for a list of such lists; words: as of Index.search. A folder is
+        sentences: one, or several for a list of such lists; words: as in Index.search. A folder is
         read and checked as a whole each time.
         """
         index = index if isinstance(index, Index) else open_index(index, self)
@@ -146,16 +146,16 @@ def warn_if_unknown(sentences, vocabulary):
 def load(run, device="cpu", tuned=False):
     """The SentenceEncoder of a run, its folder or its file, on "cpu" or "gpu".
 
-    tuned: multiply the vectors by the matrix that `tune` learned. Raises UserError as `load_run`,
-    and for a run without that matrix.
+    tuned: multiply the vectors by the matrix that `tune` learned. Raises UserError as `load_run`
+    does, and for a run without that matrix.
     """
     return encoder_of(load_run(run, device), tuned)
 
 
 def encoder_of(run, tuned=False):
-    """The SentenceEncoder of a Run that is loaded already; the rest as `load`."""
+    """The SentenceEncoder of a Run that is already loaded; otherwise as `load`."""
     if tuned and run.tuned is None:
-        raise UserError(f"{run.path}: holds no tuned matrix; make it: " +
+        raise UserError(f"{run.path}: has no tuned matrix; make one: " +
                         python_m("convsim_mini.tune --data DIR", run.path))
     model = with_matrix(run.model, run.tuned) if tuned else run.model
     crc = zlib.crc32(np.ascontiguousarray(run.tuned)) if tuned else None
@@ -168,7 +168,7 @@ def with_matrix(model, matrix):
 
     Vectors are u = x/‖x‖ with x = h W + b, and u M has the direction of x M = h (W M) + b M. So the
     matrix becomes part of the last linear layer, and encoding takes no longer than before. With
-    config.bag x has a second summand, bag W_bag, and W_bag is multiplied by M, too.
+    config.bag x has a second summand, bag W_bag, and W_bag is also multiplied by M.
     matrix: (e, e) on the host
     """
     last = f"encoder.linear{len(model.config.layers) - 1}"

@@ -1,7 +1,7 @@
-"""TF-IDF: how much each word tells, in a corpus or in the very table that is searched.
+"""TF-IDF: how much each word says, in a corpus or in the table that is searched.
 
-In a table about printers the word "printer" tells nothing. So a word weighs the less, the more
-rows hold it (Spärck Jones 1972). Learned vectors blur rare words, and TF-IDF keeps them.
+In a table about printers the word "printer" says nothing. So the more rows hold a word, the
+less it weighs (Spärck Jones 1972). Learned vectors blur rare words, and TF-IDF keeps them.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from ..core.text import UNKNOWN, Vocabulary, tokenize
 
 
 def term_counts(packed, words):
-    """How often each word id stands in each sentence: Packed of B sentences → CSR (B, words)."""
+    """How often each word id occurs in each sentence: Packed of B sentences → CSR (B, words)."""
     parts = np.ones(len(packed.ids), np.float32), packed.ids, packed.offsets
     counts = scipy.sparse.csr_matrix(parts, shape=(len(packed.lengths), words), copy=True)
     counts.sum_duplicates()                                   # in place, hence the copy
@@ -29,7 +29,7 @@ def document_frequency(packed, words):
 def tfidf(packed, sentences, df):
     """Unit vectors of (1 + ln tf) · ln((1 + N)/(1 + df)): Packed of B sentences → CSR (B, words).
 
-    This form measured 2–3 points of P@1 above the usual one, tf · (idf + 1).
+    This form gave 2–3 points of P@1 more than the usual one, tf · (idf + 1).
     """
     counts = term_counts(packed, len(df))
     counts.data = 1 + np.log(counts.data)
@@ -45,10 +45,10 @@ def vocabulary_of(texts):
 
 
 class Tfidf(NamedTuple):
-    """n texts by TF-IDF, to be searched by their words."""
+    """The TF-IDF vectors of n texts, for searching by words."""
 
     words: list                       # the v words of the texts
-    columns: scipy.sparse.csc_matrix  # (n, 1 + v): unit rows; ids as of a Vocabulary
+    columns: scipy.sparse.csc_matrix  # (n, 1 + v): unit rows; ids as in a Vocabulary
 
     def scores(self, texts):
         """The cosine of each text with each of the n texts: yields float32 (n,) for each.
@@ -82,8 +82,8 @@ def write_tfidf(path, tfidf):
 
 
 def read_tfidf(path):
-    """The Tfidf of an .npz file. Raises what NumPy and SciPy raise where it is damaged."""
+    """The Tfidf of an .npz file. Raises what NumPy and SciPy raise if it is damaged."""
     with np.load(path) as file:
         parts = file["data"], file["indices"], file["indptr"]
-        # each row has a word, so that the parts tell the shape
+        # each row has a word, so the parts determine the shape
         return Tfidf(str(file["words"]).split("\n"), scipy.sparse.csc_matrix(parts))

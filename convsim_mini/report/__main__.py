@@ -1,4 +1,4 @@
-"""Every table and figure of the paper from your own runs, and what every task measures of them.
+"""Every table and figure of the paper from your own runs, and their results on every task.
 
     python -m convsim_mini.report RUN… [--data DIR] [--on response sts …] [--out DIR]
 """

@@ -17,13 +17,13 @@ from ..evaluation.results import cell, json_lines, measured, show
 from ..training.run import PLACES, load_run
 from ..training.settings import flat
 
-NOTE = """P@1 is per cent, on the run's own test pairs: runs on other pairs have no difference. r is
-that of the cosine, × 100 as MAP. Brackets hold 95% intervals, and those of differences are paired.
-The last rows are the mean ± standard deviation of runs that differ only in the seed."""
+NOTE = """P@1 is in per cent, on each run's own test pairs; differences are shown only for runs on
+the same pairs. r is that of the cosine, × 100, as is MAP. Brackets hold 95% intervals, and those
+of differences are paired. Last: mean ± standard deviation of runs that differ only in the seed."""
 
 
 def measure(runs, *settings, **more):
-    """(Run, (task, data set) → Measured) of each run. settings, more: as of `measured`"""
+    """(Run, (task, data set) → Measured) of each run. settings, more: as in `measured`"""
     return [(run, {(one.task, one.name): one for one in measured(run, *settings, **more)})
             for run in progress(runs, "measuring", unit=" runs")]
 
@@ -31,7 +31,7 @@ def measure(runs, *settings, **more):
 def side_by_side(results):
     """Three tables, (header, rows): figures, differences from the first run, settings that differ.
 
-    A figure is (value, low, high), a mean over seeds (mean, standard deviation).
+    A figure is (value, low, high), and a mean over seeds is (mean, standard deviation).
     results: from `measure`. A data set that a run lacks has no column.
     """
     runs, of_runs = zip(*results)
@@ -55,14 +55,14 @@ def side_by_side(results):
 
 
 def over(first, one):
-    """By how much a Measured is above the first run's: value, low, high; nan on other inputs."""
+    """How far a Measured is above the first run's: value, low, high; nan if on other inputs."""
     if not one.of_task.same(one.data, first.data):
         return np.nan, np.nan, np.nan
     return one.of_task.lead(one.data, one.scores[one.compared], first.scores[one.compared])
 
 
 def texts_of(tables, table):
-    """The texts of what `side_by_side` gives; table: a function from a header and rows to one."""
+    """What `side_by_side` returns, as texts. table: a function from a header and rows to one."""
     (header, rows), (of_gaps, gaps), settings = tables
 
     def of_seeds(mean, deviation):
@@ -76,7 +76,7 @@ def texts_of(tables, table):
 
 
 def alike(runs):
-    """The places in `runs` of those on the same pairs that agree in all settings but the seed."""
+    """Group the runs on the same pairs whose settings differ only in the seed; → their places."""
     groups = defaultdict(list)
     for k, run in enumerate(runs):
         settings = {name: value for name, value in flat(dataclasses.asdict(run.config)).items()

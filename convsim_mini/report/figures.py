@@ -7,7 +7,7 @@ from ..evaluation import sts
 
 
 def figure_7(path, name, pairs, similarity):
-    """Predicted score against people's score, a point for each of the pairs, an Sts."""
+    """Predicted score against people's score, one point for each pair of an Sts."""
     scores, (r, *_) = sts.score_0_to_5(similarity), sts.figures(pairs, similarity)["r"]
     figure, axes = new_figure()
     for genre in np.unique(pairs.genres):

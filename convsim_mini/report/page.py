@@ -17,20 +17,20 @@ from ..training.run import LOG, read_log
 from .compare import side_by_side, texts_of
 from .figures import figure_7, figure_8
 
-INTRODUCTION = """A table holds what every run reaches on one data set, the baselines, and what
-others published; the paper is Yang et al. 2018. P@N is measured on each run's own corpus. Brackets
-hold 95% intervals. A dash: there is no such figure."""
+INTRODUCTION = """A table holds every run's results on one data set, the baselines, and what others
+published; the paper is Yang et al. 2018. P@N is measured on each run's own corpus. Brackets
+hold 95% intervals. A dash means that there is no such figure."""
 TRAINED_ON = {"conversation": "conversations", "multitask": "conversations + SNLI", "nli": "SNLI",
               "entailment": "conversations + entailments"}
-PAPER = {    # task → the paper's table, and what it says of it
+PAPER = {    # task → the paper's table, and what it says about it
     "response": """### Table 1
 
-The paper: the Transformer picks replies better than the DAN (§4.1), by 9.6 points of P@1. Of runs
-on the same pairs, "Side by side" has the difference with its interval.""",
+The paper: the Transformer picks replies better than the DAN (§4.1), by 9.6 points of P@1. For runs
+on the same pairs, "Side by side" gives the difference with its interval.""",
     "sts": """### Tables 3 and 4
 
 `python -m convsim_mini.tune RUN --data DIR` makes the tuned rows of a run. The paper: NLI helps
-captions most (§5), by 7.0 on dev. Tuning helps news most (§5), by 8.9 on dev where only
+captions most (§5), by 7.0 on dev. Tuning helps news most (§5), by 8.9 on dev if only
 conversations were learned.""", "nli": "### Table 2", "cqa": "### Table 6"}
 TABLE_5 = """All pairs are ranked by the run's score and by people's. The good pairs have the
 nearest two ranks: one among those that people gave 4 or more, one among those with 1 or less. The
@@ -55,7 +55,7 @@ def page(results, tasks, folder):
 
 
 def tables(results, task):
-    """The task's tables, one for all runs on data sets of one title, and what was not measured."""
+    """The task's tables, one for all data sets with the same title, and what was not measured."""
     titles = {}
     for run, found in results:
         for one in (one for one in found.values() if one.task == task):
@@ -105,7 +105,7 @@ def table_5(similarity, pairs):
 
 
 def more_nli(results, folder):
-    """Figure 8: r against the share of the NLI data, where three runs or more show it."""
+    """Figure 8: r against the share of the NLI data, if three or more runs show it."""
     percentages, curves = curves_over_nli(results)
     if not curves or len(percentages) < 3:
         return []
@@ -119,7 +119,7 @@ def more_nli(results, folder):
 def curves_over_nli(results):
     """Percentages of the NLI data, rising; and STS metric → its figure at each of them.
 
-    Runs on conversations have 0%. Of several runs with one percentage the last one counts.
+    Runs on conversations have 0%. If several runs have the same percentage, the last one counts.
     """
     shares = {100 * run.config.nli_fraction if run.config.task == "multitask" else 0.0: found
               for run, found in results if run.config.task in ("conversation", "multitask")}

@@ -139,7 +139,7 @@ def plot_curves(path, losses, measured, best):
 
 
 def _curve(axes, records, key, label, style="o-"):
-    """Draw the values of a key, in those records that have it, against their steps."""
+    """Plot a key's values against steps, skipping records without it."""
     points = [(record["step"], record[key]) for record in records if key in record]
     if points:
         axes.plot(*zip(*points), style, linewidth=1, label=label)

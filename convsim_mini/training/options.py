@@ -111,7 +111,7 @@ def for_other_pairs(run, asked):
 
 
 def absolute(place):
-    """The absolute name of a folder, or of each file in a list: a link's suffix gives its kind."""
+    """The absolute name of a folder, or of each file in a list; a link's suffix gives its kind."""
     if isinstance(place, list):
         return [os.path.abspath(path) for path in place]
     if (found := os.path.expanduser(place)).startswith("~"):

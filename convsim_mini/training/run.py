@@ -140,7 +140,7 @@ def _run_of(path, about):
 
 
 def file_of(run):
-    """The file of a run that its user names by folder or file. Raises UserError."""
+    """A run's file, given that file or its folder. Raises UserError."""
     path = Path(run)
     if path.is_file():
         return path

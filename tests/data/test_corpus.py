@@ -334,7 +334,7 @@ def test_too_few_pairs_ask_to_start_from_a_run(pairs, write_tsv, tmp_path):
     path = write_tsv(tmp_path / "few.tsv", pairs[:500])
     done = command("train", "--pairs", path, "--cache", tmp_path / "cache", cwd=tmp_path)
     assert done.returncode == 2
-    assert "about 3,500 (500 with --init RUN) in all: add files to --pairs" in done.stderr
+    assert "about 3,500 (500 with --init RUN) in all; add files to --pairs" in done.stderr
     assert not (tmp_path / "runs").exists()
 
 
@@ -357,7 +357,7 @@ def refused(task, number, **_):
     (partial(refused, number=errno.ENOSPC), UserError, "No space .*; make room there or .*--cache"),
     (partial(refused, number=errno.EMFILE), OSError, "Too many open files$"),    # not the cache's
     (partial(refused, number=errno.EROFS), OSError, "Read-only file system$"),    # /dev/shm
-    (killed, UserError, "a process of this command was killed, perhaps for want of memory; stop"),
+    (killed, UserError, "a worker process was killed, perhaps because memory ran out; stop"),
     (failing, ZeroDivisionError, None)])
 def test_a_worker_that_dies_ends_the_preparation(
         work, error, message, pair_file, prepared, tmp_path, monkeypatch):

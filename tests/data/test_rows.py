@@ -84,7 +84,7 @@ def test_a_row_is_a_pair_of_its_fields():
     assert pair_of(row) == Pair("a", "", "x", None) and pair_of({"input": ""}) == Pair("", "")
     assert pair_of({"a": "x", "b": "y"}, ("b", "a")) == Pair("y", "x")
     assert pair_of({"a": "x", "b": 3}, ("a",)) == Pair("x", "x")    # the one column asked for
-    with pytest.raises(ValueError, match='"response": bytes .* is not a text'):
+    with pytest.raises(ValueError, match='"response": bytes .* is not text'):
         pair_of({"input": "a", "response": b"b"})
 
 
@@ -96,7 +96,7 @@ def test_a_row_is_a_pair_of_its_fields():
     ([1], None), (object, None)])
 def test_what_a_text_is(value, text):
     if text is None:
-        with pytest.raises(ValueError, match="is not a text; expected a str or a number"):
+        with pytest.raises(ValueError, match="is not text; expected a str or a number"):
             text_of(value)
         with pytest.raises(TypeError, match="^sentence 1: "):
             [*texts_of(["a", value])]
@@ -108,8 +108,8 @@ def test_what_a_text_is(value, text):
 
 @pytest.mark.parametrize("name, line, reason", [
     ("a.tsv", b"no tab", "1 columns, expected 2"), ("a.tsv", b"a\tb\tc", "3 columns, expected 2"),
-    ("a.jsonl", b'{"input": "a"', "no JSON object: Expecting"),
-    ("a.jsonl", b'["a", "b"]', "no JSON object"), ("a.jsonl", b'{"input": {}}', '"input": dict'),
+    ("a.jsonl", b'{"input": "a"', "not a JSON object: Expecting"),
+    ("a.jsonl", b'["a", "b"]', "not a JSON object"), ("a.jsonl", b'{"input": {}}', '"input": dict'),
     ("a.jsonl", b"[" * 100_000, "recursion")])
 def test_of_a_hundred_rows_one_may_be_malformed_and_is_told(tmp_path, capsys, name, line, reason):
     good = {"a.tsv": b"x\ty", "a.jsonl": b'{"input": "x", "response": "y"}'}[name]

@@ -100,7 +100,7 @@ def test_replies_find_their_messages_wherever_these_are(tmp_path, capsys):
     assert "the id" not in capsys.readouterr().err
     written(path, [*rows, {"id": 2, "text": "again"}, {"id": 6, "reply_to": 2, "text": "?"}])
     assert read(path)[-2:] == [Pair("again", "?"), Pair("", "lost")]
-    assert '1 rows have the id of a row above, as "2"; replies may' in capsys.readouterr().err
+    assert '1 rows repeat the id of a row above, such as "2"; replies' in capsys.readouterr().err
     rows = ["id,reply_to,text", "1,,who?", "2,1.0,me", "3,t1_1,you", ",2.5,lost 2.0"]
     path = written(tmp_path / "log.csv", "\n".join(rows))
     assert [pair[:2] for pair in read(path)] == [*expected, ("", "lost 2.0")]
@@ -117,17 +117,17 @@ def test_replies_find_their_messages_wherever_these_are(tmp_path, capsys):
     ("a.tsv", "id\tmessage\n17\tMy printer is broken\n18\tThe cat\n", [],
      "cannot tell which columns hold input and response; it has id, message; the first"),
     ("a.csv", "input,input,response\na,b,c\n", [], 'two columns are called "input"; expected one'),
-    ("a.csv", 'question,answer\na,b\n"c,d\ne,f\ng,h\n', [], "line 3 begins no row of a table"),
+    ("a.csv", 'question,answer\na,b\n"c,d\ne,f\ng,h\n', [], "line 3 does not begin a row"),
     ("a.csv", "Why so?,Therefore.\na,b\n", [], "the first line of a .csv must name its columns"),
-    ("a.xlsx", b"PK\3\4 and more", [], "is a zip file, as .xlsx is: unpack it, or save"),
+    ("a.xlsx", b"PK\3\4 and more", [], "is a zip file, such as an .xlsx: unpack it, or save"),
     ("a.gz", b"a\tb", [], "the compressed data is damaged"),
     ("a.csv", b"question,answer\na,b\n\xff,c\n", [], "line 3: is not UTF-8 text ('utf-8'"),
     ("a.tsv", b"a\tb\ncaf\xe9\tb\n", [], "line 2: is not UTF-8 text"),
-    ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "line 3 begins no row of a table"),
-    ("a.jsonl", '{"thread": 1, "text": "a"}\nno json\n', [], "row 2: no JSON object: Exp"),
-    ("a.jsonl", '{"thread": 1, "text": "a"}\n\n[1]\n', [], "row 3: no JSON object"),
-    ("a.jsonl", "[\n{}]", ["x"], "is one JSON array; write each object on a line of its own"),
-    ("a.csv", 'question,answer\n"' + "a" * (1 << 24) + 'b",c', [], "more than 16,777,216"),
+    ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "line 3 does not begin a row"),
+    ("a.jsonl", '{"thread": 1, "text": "a"}\nno json\n', [], "row 2: not a JSON object: Exp"),
+    ("a.jsonl", '{"thread": 1, "text": "a"}\n\n[1]\n', [], "row 3: not a JSON object"),
+    ("a.jsonl", "[\n{}]", ["x"], "is one JSON array; write one object per line"),
+    ("a.csv", 'question,answer\n"' + "a" * (1 << 24) + 'b",c', [], "limit of 16,777,216"),
     ("a.csv", 'question,answer\n"' + "a\n" * (1 << 23) + 'b",c', [], "field larger"),
 ])
 def test_what_is_wrong_is_said_with_its_place(name, text, columns, message, tmp_path):
@@ -197,7 +197,7 @@ def test_the_list_of_messages_is_the_one_with_their_names_and_its_parts_are_text
         {"author": "bob", "content": "nice"}]}]
     assert read(written(tmp_path / "a.ndjson", rows)) == [Pair("look !", "nice", "ann", "bob")]
     rows[0]["messages"][1]["content"] = {"no": "text"}
-    with pytest.raises(UserError, match="a.ndjson, row 1: dict {'no': 'text'} is not a text"):
+    with pytest.raises(UserError, match="a.ndjson, row 1: dict {'no': 'text'} is not text"):
         read(written(tmp_path / "a.ndjson", rows))
 
 

@@ -165,7 +165,7 @@ def test_a_run_is_evaluated_on_what_is_there_and_the_rest_is_named(run_copy, tmp
     assert done.returncode == 0, done.stderr
     for title in ("Picking the true reply among 100", "STS own set", "own set: 10 questions"):
         assert done.stdout.count(title) == 1
-    assert f"\nnli: not measured. {run_copy}: was trained without NLI; train on" in done.stdout
+    assert f"\nnli: not measured. {run_copy}: was trained without NLI; continue" in done.stdout
     assert "\nsenteval: not measured. --data is missing" in done.stdout
     evaluation.main([str(run_copy), "--on", "sts", "cqa", "--data", str(tmp_path)])
     sts_line, _, cqa_line, _ = capsys.readouterr().out.splitlines()

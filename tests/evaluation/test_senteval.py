@@ -237,7 +237,7 @@ def test_processes_find_what_one_process_finds_and_a_killed_one_ends_the_command
             os._exit(9)
 
     monkeypatch.setattr(classifiers, "Classifier", Killed)
-    with processes(), pytest.raises(UserError, match="a process of this command was killed"):
+    with processes(), pytest.raises(UserError, match="a worker process was killed"):
         classifiers.learn(x, task_of(labels))
 
 
@@ -378,5 +378,5 @@ def test_each_row_learns_from_its_own_vectors(trained, classifiers, monkeypatch)
 
 def test_how_much_of_snli_was_learned_from_is_said():
     task = task_of(np.arange(3), 2, 0, 1, sides=2, large=True)
-    assert ("SNLI: learned from 2 pairs, all of it has 549,367"
+    assert ("SNLI: learned from 2 of its 549,367 pairs"
             in senteval.note("folder", {"SNLI": task}, {}))

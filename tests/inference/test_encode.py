@@ -61,10 +61,10 @@ def test_an_embedding_does_not_depend_on_its_batch(encoder, sentences, random):
 
 
 @pytest.mark.parametrize("sentences, said", [
-    (["a", {"a": 1}], "sentence 1: dict {'a': 1} is not a text; expected a str or a number"),
+    (["a", {"a": 1}], "sentence 1: dict {'a': 1} is not text; expected a str or a number"),
     ([b"a"], "sentence 0: bytes b'a' is"), (None, "not iterable"), (7, "not iterable"),
     (b"bytes", "bytes, expected texts"), ({"text": ["a"]}, "dict, expected texts"),
-    (UserDict(text=["a"]), "of a table one"), (SimpleNamespace(columns=["text"]), "of a table")])
+    (UserDict(text=["a"]), "column of a table"), (SimpleNamespace(columns=["text"]), "of a table")])
 def test_what_is_no_string_is_refused_by_name(encoder, sentences, said):
     with pytest.raises(TypeError, match=said):
         encoder.encode(sentences)
@@ -163,7 +163,7 @@ def test_vectors_are_the_models_own_or_times_the_tuned_matrix(trained):
     np.testing.assert_allclose(encoder_of(run).encode(SENTENCES), plain, rtol=0, atol=1e-6)
     np.testing.assert_allclose(encoder_of(run).encode_responses(SENTENCES), respond(
         run.model, plain), rtol=0, atol=1e-6)                 # of unit length in this run
-    with pytest.raises(UserError, match="holds no tuned matrix; make it: .*tune"):
+    with pytest.raises(UserError, match="has no tuned matrix; make one: .*tune"):
         encoder_of(run, tuned=True)
     tuned = run._replace(tuned=np.random.default_rng(0).standard_normal((16, 16)).astype("f4"))
     np.testing.assert_allclose(encoder_of(tuned).encode(SENTENCES), plain, rtol=0, atol=1e-6)

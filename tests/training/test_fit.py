@@ -33,7 +33,7 @@ def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path,
     assert [record["step"] for record in runs[0].log if "dev_p1" in record] == [0, 2]
     opened = convsim_mini.load(tmp_path / "0")
     np.testing.assert_allclose(opened.encode(["you?"]), vectors[0][1:], rtol=0, atol=1e-6)
-    assert repr(opened).startswith("SentenceEncoder(DAN, 258 pieces → 16 numbers)")
+    assert repr(opened).startswith("SentenceEncoder(DAN, 258 pieces → 16 dimensions)")
 
 
 def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
@@ -94,7 +94,7 @@ def test_an_index_of_a_table_is_searched(trained):
         other.search(index, "you?")
     with pytest.raises(ValueError, match="0 nearest rows, expected 1 or more"):
         encoder.search(index, "you?", k=0)
-    with pytest.raises(TypeError, match="trained already"):
+    with pytest.raises(TypeError, match="already trained"):
         encoder.fit([("a", "b")])
     assert encoder.index(pandas.DataFrame({0: ["one", "two"]})).texts == ["one", "two"]
     with pytest.raises(UserError, match="the table: cannot tell which .* it has id, text"):
@@ -107,7 +107,7 @@ def test_an_index_of_a_table_is_searched(trained):
         encoder.index(["a", b"b"])
     hits = encoder.search(index, ["fudazi", "4711"], k=1)
     assert [hit.number for hit, in hits] == [1, 2]
-    with pytest.raises(ValueError, match="words nan, expected a weight from 0 on"):
+    with pytest.raises(ValueError, match="words nan, expected a weight of 0 or more"):
         encoder.search(index, "a", words=float("nan"))
     with pytest.raises(TypeError, match="rows are a mapping"):
         encoder.index({"text": ["one"]})

@@ -10,6 +10,7 @@ scikit-learn's); command.py is what their commands share, of_training.py what a 
 and mteb_plugin.py is for mteb.
 """
 
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
@@ -42,7 +43,7 @@ class Evaluation(NamedTuple):
     texts_of: Callable | None = None    # (dataset) → all texts, if its baselines use `vectors`
     COMPARED: str = ""     # the row by which `report.compare` compares runs; "": it does not
     # (name) → may one choose by this data set? Not by one that others train on or test on
-    to_choose_by: Callable = lambda name: not ("train" in name or "test" in name)
+    to_choose_by: Callable = lambda name: not re.search(r"\b(train|test)\b", name)
     same: Callable = lambda dataset, other: True    # do two runs' data sets hold the same inputs?
 
 

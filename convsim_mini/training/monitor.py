@@ -129,7 +129,7 @@ def plot_curves(path, losses, measured, best):
     _curve(wrong, losses, "loss", "replies, training", "-")
     _curve(wrong, losses, "nli_loss", "second task, training", "-")
     _curve(wrong, measured, "dev_loss", "replies, dev")
-    wrong.set(title="Loss in training and on dev", ylabel="loss (nats per pair)")
+    wrong.set(title="Loss in training and on dev", ylabel="loss per pair")
     for axes in (right, wrong):
         if best is not None:
             axes.axvline(best, color="grey", linestyle=":", label=f"kept: step {best:,}")

@@ -65,7 +65,7 @@ b.CASES = {{name: case._replace(size=8, device="cpu", steps=(1, 2, 1), options={
            for name, case in b.CASES.items()}}
 b.main()"""
     output, errors = ended(started("-c", code, "--out", tmp_path / "out", "--parts", "speed",
-                                   "profile", "--rounds", "1", "--pairs", pair_file))
+                                   "profile", "--rounds", "1", "--pairs", pair_file), 900)
     rows = [line for line in output.splitlines() if line.startswith("| speed")]
     assert len(rows) == 16 and all("µs, " in row for row in rows), output + errors
     assert len(re.findall(r"^\| profile: .* ms a step; the host alone", output, re.M)) == 4, output

@@ -104,7 +104,7 @@ MUTANTS = [    # a check, what a kernel says, what it says instead: one mistake 
     ("attention, the paper's width", "row[c];\n    }\n    return", "row[0];\n    }\n    return"),
 ]
 if os.environ.get("VGPU_ORDER"):                              # not seen in the usual order
-    MUTANTS += [("attention by tiles", f"{BARRIER}// all have read the tile", "//")]
+    MUTANTS += [("attention by tiles", f"{BARRIER}// all have read the previous tile", "//")]
 
 
 @pytest.mark.emulated    # a real GPU may survive a missing barrier by luck

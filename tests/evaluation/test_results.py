@@ -33,12 +33,12 @@ def toy(monkeypatch, tmp_path):
         note=lambda name, texts, scores: "A toy.")
     monkeypatch.setitem(sys.modules, "convsim_mini.evaluation.toy", module)
     monkeypatch.setitem(EVALUATIONS, "toy", "a toy")
-    (tmp_path / "some.toy").write_text(". . .\n.\n. .\n.")
+    (tmp_path / "latest.toy").write_text(". . .\n.\n. .\n.")
     return ["--data", str(tmp_path)]
 
 
 SHOWN = """\
-some, 4 texts
+latest, 4 texts
 
 [95% interval]      mean    spread
 ----------------  ------  --------
@@ -62,16 +62,16 @@ def test_a_new_evaluation_is_one_module_and_one_name_in_a_list(trained, toy, tmp
     evaluation.main([run, *toy, "--on", "toy", "nli", "--json"])
     shown = capsys.readouterr()
     assert [*map(json.loads, shown.out.splitlines())] == [
-        {"task": "toy", "data": "some", "row": row, "mean": [mean, None, None],
+        {"task": "toy", "data": "latest", "row": row, "mean": [mean, None, None],
          "spread": [None] * 3} for row, mean in (("pieces", 1.75), ("letters", 2.5))]
     assert shown.err.startswith("nli: not measured. ")
     report.main([run, *toy, "--on", "toy", "--out", str(tmp_path / "out")])
     text = (tmp_path / "out" / "report.md").read_text()
-    assert "## toy: a toy\n\nsome, 4 texts\n\n| [95% interval]" in text and "\n\nA toy.\n" in text
+    assert "## toy: a toy\n\nlatest, 4 texts\n\n| [95% interval]" in text and "\n\nA toy.\n" in text
     other = shutil.copytree(run, tmp_path / "other")
     compare.main([run, str(other), *toy])
     shown = capsys.readouterr().out
-    assert "nan" not in shown and re.search("^run .* mean, toy some$", shown, re.MULTILINE)
+    assert "nan" not in shown and re.search("^run .* mean, toy latest$", shown, re.MULTILINE)
     assert re.search(r"^mean of run, other .* 1\.8 ± 0\.0$", shown, re.MULTILINE)
     assert re.search(r"^other − run .* \+0\.0 \[\+0\.0, \+0\.0\]$", shown, re.MULTILINE)
 

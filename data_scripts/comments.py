@@ -15,7 +15,7 @@ REASONS = {
     "post": "opens a ConvoKit conversation: it is a post, not a comment",
     "deleted": "its author or a moderator removed the text",
     **RULES,
-    "only links": "nothing is left after links are reduced to their text",
+    "only_links": "nothing is left after links are reduced to their text",
 }
 
 _DELETED = {"[deleted]", "[removed]", "[deleted by user]", "[ Removed by Reddit ]"}
@@ -77,7 +77,7 @@ def clean(comment):
         text = _LINK.sub(r"\1", text)
     if "\0" in text:
         text = text.replace("\0", "")
-    return (text, None) if text.strip() else (None, "only links")
+    return (text, None) if text.strip() else (None, "only_links")
 
 
 def _utterance(fields):

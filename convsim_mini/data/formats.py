@@ -119,22 +119,33 @@ def _cells_of_tsv(lines):
     """
     ahead, columns = deque(islice(lines, AHEAD)), 0
     while ahead:
-        cells, taken = ahead[0].split("\t") if ahead[0] else [], 1
-        if '"' in ahead[0]:
-            # below a row with all its cells, a line with all its cells is another row
-            fewest = columns if len(cells) >= columns else inf
-            more = takewhile(lambda line: line.count("\t") + 1 < fewest, islice(ahead, 1, None))
-            table = csv.reader((f"{line}\n" for line in chain([ahead[0]], more)), delimiter="\t",
-                               strict=True)
-            with suppress(csv.Error):                         # a mark may never be closed
-                quoted = next(table)
-                if len(quoted) >= columns:
-                    cells, taken = quoted, table.line_num
+        cells, taken = _row_of_tsv(ahead, columns)
         yield cells
         columns = columns or len(cells)                       # those of the header
         for _ in range(taken):
             ahead.popleft()
         ahead.extend(islice(lines, taken))
+
+
+def _row_of_tsv(ahead, columns):
+    """The first row of some lines, and how many of them it takes. columns: how many it should have
+
+    It is read twice if it holds a quotation mark: cut at each tab, then with quoted cells. The
+    second reading counts if it gives all columns.
+    """
+    first = ahead[0]
+    cells = first.split("\t") if first else []
+    if '"' not in first:
+        return cells, 1
+    # below a row with all its cells, a line with all its cells is another row
+    fewest = columns if len(cells) >= columns else inf
+    more = takewhile(lambda line: line.count("\t") + 1 < fewest, islice(ahead, 1, None))
+    table = csv.reader((f"{line}\n" for line in chain([first], more)), delimiter="\t", strict=True)
+    with suppress(csv.Error):                                 # a mark may never be closed
+        quoted = next(table)
+        if len(quoted) >= columns:
+            return quoted, table.line_num
+    return cells, 1
 
 
 def read_jsonl(path, progress=None, reading=Reading()):

@@ -42,32 +42,46 @@ def layout_of(name, rows, reading):
     error. Raises UserError for columns that are missing, unknown, or there twice.
     """
     names = dict.fromkeys(chain.from_iterable(rows))
-    one = reading.side is not None
-    has, advice = f"it has {', '.join(names)}", NAME_ONE if one else NAME_TWO
-    given = reading.columns or (reading.known if {*reading.known} <= names.keys() else ())
-    for column in given:
+    one = reading.side is not None                            # only one column is wanted
+    if reading.columns:
+        layout, columns = PAIRS, dict(zip(FIELDS, reading.columns))
+    elif reading.known and {*reading.known} <= names.keys():
+        layout, columns = PAIRS, dict(zip(FIELDS, reading.known))
+    else:
+        layout, columns = by_names(rows)
+    if not layout and one and len(names) == 1:
+        layout, columns = PAIRS, dict.fromkeys(FIELDS[:1], *names)
+    _check(name, names, [*columns.values()], NAME_ONE if one else NAME_TWO)
+    if not reading.columns:
+        _tell(name, layout, columns, reading)
+    return layout, columns
+
+
+def _check(name, names, columns, advice):
+    """Raise a UserError unless each of the columns is there once. names: of all columns"""
+    has = f"it has {', '.join(names)}"
+    if not columns:
+        raise UserError(f"{name}: cannot tell which columns hold input and response; {has}; the "
+                        f"first line of a .csv must name its columns; {advice}; {OF_LOGS}")
+    for column in columns:
         if column not in names:
             raise UserError(f'{name}: has no column "{column}"; {has}; {advice}'
                             f"{did_you_mean(column, names)}")
-    layout, columns = (PAIRS, dict(zip(FIELDS, given))) if given else by_names(rows)
-    if not layout and one and len(names) == 1:
-        layout, columns = PAIRS, dict.fromkeys(FIELDS[:1], *names)
-    if not layout:
-        raise UserError(f"{name}: cannot tell which columns hold input and response; {has}; the "
-                        f"first line of a .csv must name its columns; {advice}; {OF_LOGS}")
-    found = [*columns.values()]
-    for column in found:
         if f"{column} (2)" in names:
             raise UserError(f'{name}: two columns are called "{column}"; expected one; give each a '
                             "name of its own")
-    if one and layout == PAIRS:
-        given, told = reading.columns, f'the column "{found[-reading.side]}"'
-    else:
+
+
+def _tell(name, layout, columns, reading):
+    """Print which columns a guess has found, unless their names are FIELDS."""
+    found = [*columns.values()]
+    if found == [*FIELDS]:
+        return
+    if layout == PAIRS and reading.side is not None:
+        tqdm.write(f'{name}: the column "{found[-reading.side]}"', file=sys.stderr)
+    elif found != [*reading.known]:                           # a run's columns are not a guess
         of = ", ".join(f'{what} = "{column}"' for what, column in columns.items())
-        told = f"{layout} ({of})"
-    if not given and found != [*FIELDS]:
-        tqdm.write(f"{name}: {told}", file=sys.stderr)
-    return layout, columns
+        tqdm.write(f"{name}: {layout} ({of})", file=sys.stderr)
 
 
 def by_names(rows):

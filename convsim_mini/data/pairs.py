@@ -24,11 +24,11 @@ ASCII_LETTERS = string.ascii_letters.encode()
 LETTER = regex.compile(r"[\p{L}\p{M}]")    # vowel signs of Hindi and many others are marks
 ASCII_SPACES = bytes(code for code in range(128) if chr(code).isspace())
 
-RULES = {
-    "no text": "no text, or in a log no thread or no message that it answers",
+RULES = {    # as --text.filters_off names them
+    "no_text": "no text, or in a log no thread or no message that it answers",
     "long": "350 characters or more",
-    "not alphabetic": "70% or less of the characters other than spaces are letters",
-    "link or mention": 'starts with "https", "/r/" or "@"',
+    "not_alphabetic": "70% or less of the characters other than spaces are letters",
+    "link_or_mention": 'starts with "https", "/r/" or "@"',
     "bot": 'the author\'s name contains "bot"',
 }
 
@@ -46,10 +46,10 @@ def removed_by(text, author=None, off=()):
     """The rule of the paper's §3 that removes this comment: a key of RULES; or None.
 
     off: rules that remove nothing. The paper does not say 70% of what: here it is of all characters
-    except white space. "no text" is ours and is always removed.
+    except white space. "no_text" is ours and is always removed.
     """
     if not text or text.isspace():
-        return "no text"
+        return "no_text"
     if len(text) >= 350 and "long" not in off:
         return "long"
     if text.isascii():                                        # deleting bytes is much faster
@@ -59,10 +59,10 @@ def removed_by(text, author=None, off=()):
     else:
         letters = len(LETTER.findall(text))
         marks = sum(map(len, text.split()))
-    if 10 * letters <= 7 * marks and "not alphabetic" not in off:          # 0.7 is not exact
-        return "not alphabetic"
-    if text.startswith(("https", "/r/", "@")) and "link or mention" not in off:
-        return "link or mention"
+    if 10 * letters <= 7 * marks and "not_alphabetic" not in off:          # 0.7 is not exact
+        return "not_alphabetic"
+    if text.startswith(("https", "/r/", "@")) and "link_or_mention" not in off:
+        return "link_or_mention"
     if author and "bot" in author.lower() and "bot" not in off:
         return "bot"
     return None

@@ -28,7 +28,7 @@ from .layouts import Reading
 from .pairs import RULES
 from .passes import FILES, count_words, write_splits
 
-FORMAT = 10
+FORMAT = 11
 FEWEST = 100    # pairs in a split, and replies to choose among
 
 
@@ -125,8 +125,7 @@ def _prepare(paths, text, reading, vocabulary, folder):
     """Fill a folder in two passes: filter, tokenise and count; split, and cut words into pieces."""
     parts = folder.with_name("parts")
     parts.mkdir()
-    off = [name.replace("_", " ") for name in text.filters_off]    # as RULES names them
-    counts, keys, report = count_words(paths, off, reading, parts)
+    counts, keys, report = count_words(paths, text.filters_off, reading, parts)
     own = vocabulary or Vocabulary.of_pieces(counts, text.pieces)
     tenths = _tenths(keys) if vocabulary else None
     kept = report["kept"] = write_splits(parts, folder, own, tenths)
@@ -147,7 +146,7 @@ def _where_pairs_went(report, inputs):
     went = []
     for name, number in report["removed"].most_common(2):
         side, _, rule = name.partition(": ")
-        off = f" (keep them: --text.filters_off {rule.replace(' ', '_')})" * (rule != "no text")
+        off = f" (keep them: --text.filters_off {rule})" * (rule != "no_text")
         went.append(f"{number:,} of the rest were removed by their {side}: {RULES[rule]}{off}")
     if len(inputs) > FEWEST > (different := len(np.unique(inputs))):
         went.append(f"there are {different} different inputs, and equal ones are in one split: are "

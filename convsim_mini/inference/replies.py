@@ -85,8 +85,7 @@ def replies_of_run(encoder, run):
 
 def pairs_of_run(config):
     """Yield the pairs (message, reply) of a run's files that the filters leave, as written."""
-    off = [name.replace("_", " ") for name in config.text.filters_off]
-    reading = Reading(config.columns, config.encoding)
+    reading, off = Reading(config.columns, config.encoding), config.text.filters_off
     for path in config.pairs or [default_corpus()]:
         for part in read_rows(path, reading=reading):
             yield from (pair[:2] for pair in part.pairs if not left_out(pair, off))

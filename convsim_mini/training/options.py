@@ -46,7 +46,8 @@ def config_of(given):
         origin = describe(asked["init"]).config
         run = flat(dataclasses.asdict(origin))
         options = {"stage": origin.stage + 1} | options
-    preset = of_preset(asked.get("preset", run.get("preset", "chat")))
+    name = asked.get("preset", run.get("preset", "chat"))
+    preset = {"preset": name, **PRESETS.get(name, {})}        # config_from_dict names the others
     over_run = "preset" in asked                              # else what the run has changed stays
     config = config_from_dict(reduce(or_, [                   # what comes later overrides
         {} if over_run else preset,
@@ -81,11 +82,6 @@ def of_file(path):
     values = read_object(path, "cannot be read as JSON", "expected a run's config.json", "--config")
     config_from_dict(values, f"--config {path}")
     return spelled_out(flat(values))
-
-
-def of_preset(name):
-    """A preset's name and its changes to the defaults."""
-    return {"preset": name, **PRESETS.get(name, {})}          # config_from_dict names the others
 
 
 def inherited(run, asked):

@@ -147,8 +147,8 @@ def test_the_report_accounts_for_every_line(pairs, prepared):
     kept = {name: split.pairs for name, split in splits(corpus).items()}
     assert sum(kept.values()) == len(pairs + again) and corpus.report == {
         "read": len(pairs + again + extra), "malformed": 0, "kept": kept,
-        "removed": {"input: long": 1, "input: not alphabetic": 2, "response: link or mention": 1,
-                    "response: no text": 1},
+        "removed": {"input: long": 1, "input: not_alphabetic": 2, "response: link_or_mention": 1,
+                    "response: no_text": 1},
         "examples": [list(pair) for pair in pairs[:3]]}
 
 

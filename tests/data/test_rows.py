@@ -26,22 +26,22 @@ from pair_files import read, written
     ("a" * 350, "long"),
     ("\u00e9" * 349, None),
     ("\u00e9" * 350, "long"),                                 # characters, not bytes
-    ("https://a.b is where it all began", "link or mention"),
+    ("https://a.b is where it all began", "link_or_mention"),
     ("http is where it all began", None),
     ("it all began at https", None),
-    ("/r/cooking", "link or mention"),
+    ("/r/cooking", "link_or_mention"),
     ("/u/someone", None),
-    ("@someone hello", "link or mention"),
+    ("@someone hello", "link_or_mention"),
     ("someone@home", None),
     (" @someone hello", None),                                # the text counts as it arrives
-    ("", "no text"),
-    ("   ", "no text"),
-    ("\u3000" * 400, "no text"),
-    ("!?!", "not alphabetic"),
-    ("2010", "not alphabetic"),
+    ("", "no_text"),
+    ("   ", "no_text"),
+    ("\u3000" * 400, "no_text"),
+    ("!?!", "not_alphabetic"),
+    ("2010", "not_alphabetic"),
     ("मेरा प्रिंटर नहीं चलता", None), ("প্রিন্টার কাজ করছে না", None),    # vowel signs are letters
     ("a b c d e f g", None),                                  # spaces do not count against a text
-    ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ...", "not alphabetic"),   # 7 of 10
+    ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ...", "not_alphabetic"),   # 7 of 10
     ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ..", None),                # 7 of 9: any script
 ])
 def test_filter(text, rule):
@@ -56,7 +56,7 @@ def test_exactly_seventy_per_cent_of_letters_is_too_few_and_one_letter_more_is_e
 
     lengths = range(10, 350, 10)                              # those of which 70% is a whole number
     assert ({n: removed_by(text(7 * n // 10, n)) for n in lengths}
-            == dict.fromkeys(lengths, "not alphabetic"))
+            == dict.fromkeys(lengths, "not_alphabetic"))
     assert {n: removed_by(text(7 * n // 10 + 1, n)) for n in lengths} == dict.fromkeys(lengths)
 
 
@@ -72,8 +72,8 @@ def test_the_side_that_is_left_out_is_named_with_its_rule():
     assert left_out(Pair("hello", "you", "bot", "ann")) == "input: bot"
     assert left_out(Pair("hello", "you", "ann", "BOT")) == "response: bot"
     assert left_out(Pair("x" * 400, "https")) == "input: long"
-    assert left_out(Pair("x" * 400, "https"), ["long"]) == "response: link or mention"
-    assert left_out(Pair("hello", " "), [*RULES]) == "response: no text"    # always removed
+    assert left_out(Pair("x" * 400, "https"), ["long"]) == "response: link_or_mention"
+    assert left_out(Pair("hello", " "), [*RULES]) == "response: no_text"    # always removed
     assert left_out(Pair("hello", "you")) is None
 
 

@@ -163,7 +163,7 @@ def test_rows_without_a_text_are_left_out_and_counted_whatever_the_format(
         written(path, [rows[0], *(row.values() for row in rows)], {"csv": ",", "tsv": "\t"}[kind])
     report = load_corpus([path], text_config, tmp_path / "cache").report
     assert (report["read"], report["malformed"]) == (len(pairs), 0)
-    assert report["removed"] == {"input: no text": 300, "response: no text": 300}
+    assert report["removed"] == {"input: no_text": 300, "response: no_text": 300}
 
 
 @pytest.mark.parametrize("name", ["messages", "conversations"])
@@ -177,7 +177,7 @@ def test_chats_become_pairs(name, tmp_path, capsys):
                  ("assistant", "so")),
             chat(("USER", "a taxi"), ("SYSTEM", "where?"), ("USER", "here")), {"id": 2, name: None}]
     expected = [Pair("hello", "hi", "user", "assistant"),
-                Pair("", ""),    # the call of the tool, which is counted: "no text"
+                Pair("", ""),    # the call of the tool, which is counted: "no_text"
                 Pair("hi", "bye", "assistant", "user"),
                 Pair("why?", "so", "user", "assistant"),
                 Pair("a taxi", "where?", "USER", "SYSTEM"),

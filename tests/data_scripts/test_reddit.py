@@ -184,22 +184,22 @@ def test_no_line_crashes_the_reader_and_every_line_is_accounted_for(tmp_path_fac
     ("less &lt;than&gt; &amp;amp; caf&eacute;", ("less <than> &amp; caf\u00e9", None)),
     ("a" * 348 + "&gt;", ("a" * 348 + ">", None)),            # 352 as written, 349 characters
     ("a" * 349 + "&gt;", (None, "long")),
-    ("aaaaaaa &amp;&amp;&amp;", (None, "not alphabetic")),    # 7 of 10; 16 of 22 as written
+    ("aaaaaaa &amp;&amp;&amp;", (None, "not_alphabetic")),    # 7 of 10; 16 of 22 as written
     ("aaaaaaa &amp;&amp;", ("aaaaaaa &&", None)),
-    ("https it is", (None, "link or mention")),
-    ("&#104;ttps it is", (None, "link or mention")),
-    ("/r/all and all", (None, "link or mention")),
-    ("@you there", (None, "link or mention")),
+    ("https it is", (None, "link_or_mention")),
+    ("&#104;ttps it is", (None, "link_or_mention")),
+    ("/r/all and all", (None, "link_or_mention")),
+    ("@you there", (None, "link_or_mention")),
     ("[@you](/wiki) are the one we mean", ("@you are the one we mean", None)),    # begins with "["
     ("[these words](http://a.bc/d) and more", ("these words and more", None)),
     ("see [a thing](/wiki/Thing_(film)) now", ("see a thing now", None)),
     ('see [a thing](/wiki &quot;its title&quot;) now', ("see a thing now", None)),
     ("a [quoted] word (in brackets) is no [link] (here)",
      ("a [quoted] word (in brackets) is no [link] (here)", None)),
-    ("[](/happysmileyfacesongs)", (None, "only links")),
+    ("[](/happysmileyfacesongs)", (None, "only_links")),
     ("[everyone](/wiki)[everybody](/wiki)", ("everyoneeverybody", None)),
     ("the end.\0", ("the end.", None)),
-    ("", (None, "no text")),
+    ("", (None, "no_text")),
     *[(body, (None, "deleted")) for body in DELETED],
     (" [deleted]\n", (None, "deleted")),
     ("[deleted] was what they wrote", ("[deleted] was what they wrote", None)),
@@ -208,9 +208,9 @@ def test_cleaning(body, expected):
     assert clean(read_comment(line(body=body))) == expected
 
 
-REMOVED = {"long": {"body": "a" * 350}, "not alphabetic": {"body": "2 + 2 = 4 ok"},
-           "link or mention": {"body": "/r/all of it"}, "bot": {"author": "HelpfulBot"},
-           "deleted": {"body": "[removed]"}, "only links": {"body": "[](/abcdefghijklmnopqrst)"}}
+REMOVED = {"long": {"body": "a" * 350}, "not_alphabetic": {"body": "2 + 2 = 4 ok"},
+           "link_or_mention": {"body": "/r/all of it"}, "bot": {"author": "HelpfulBot"},
+           "deleted": {"body": "[removed]"}, "only_links": {"body": "[](/abcdefghijklmnopqrst)"}}
 
 
 @pytest.mark.parametrize("reason", list(REMOVED))

@@ -199,8 +199,8 @@ def test_the_report_accounts_for_every_line_and_every_comment(dumps, tmp_path, c
     assert report["lines"] == sum(dump["lines"] for dump in report["dumps"])
     assert 24_000 < report["lines"] < 36_000
     assert set(report["packed"]["removed"]) <= {
-        "input: link or mention", "response: link or mention",
-        "input: not alphabetic", "response: not alphabetic"}
+        "input: link_or_mention", "response: link_or_mention",
+        "input: not_alphabetic", "response: not_alphabetic"}
     printed = capsys.readouterr().out
     [lines] = [dump["lines"] for dump in report["dumps"] if dump["cut"]]
     assert re.search(f"{cut}: ends too early: .* after line {lines}; what came", printed)

@@ -115,7 +115,7 @@ def one_line(value):
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]} …"
 
 
-def few(rows):
+def sentences_of(rows):
     """The sentences of Rows. Raises UserError for more than 30."""
     found = [*islice(rows.rows, MOST_COMPARED + 1)]
     if len(found) > MOST_COMPARED:
@@ -173,7 +173,7 @@ def main(argv=None):
     if options.index and options.file:
         print(f"{options.index}: {build_index(encoder, rows, options.index)}")
         return
-    sentences = few(rows)
+    sentences = sentences_of(rows)
     if options.index or options.search:
         search(encoder, sentences, options, reading)
     else:

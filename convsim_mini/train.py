@@ -34,12 +34,12 @@ from .training.run import (
     TRAINING, Run, check_corpus, describe, finished, load_run, lock_of, new_run_folder, newest,
     save_run)
 from .training.tasks import fitting_batches, open_tasks, with_steps
-from .training.workers import ALONE
+from .training.workers import SINGLE_WORKER
 
-MANY_STRANGE = 0.1    # of the words of other pairs
+UNKNOWN_SHARE = 0.1    # of the words of other pairs
 
 
-def train(config, workers=ALONE):
+def train(config, workers=SINGLE_WORKER):
     """Train a model as the Config says; → what `summary` takes. Raises UserError."""
     with workers.in_turn():
         vocabulary = describe(config.init).vocabulary if config.init else None
@@ -57,7 +57,7 @@ def train(config, workers=ALONE):
         return *run_to_the_end(run, corpus, tasks, workers), before
 
 
-def resume(folder, workers=ALONE, device=None):
+def resume(folder, workers=SINGLE_WORKER, device=None):
     """Continue a run from its last checkpoint, on another device if one is named; → as `train`.
 
     On the CPU and with as many workers as before, the final weights have the bits of a run that was
@@ -83,7 +83,7 @@ def resume(folder, workers=ALONE, device=None):
         return run_to_the_end(run, corpus, tasks, workers)
 
 
-def prepare(config, vocabulary=None, workers=ALONE):
+def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
     """Every check that needs no training; → the Config with all its values, the Corpus, its Tasks.
 
     Raises UserError.
@@ -101,7 +101,7 @@ def prepare(config, vocabulary=None, workers=ALONE):
     print(corpus_report(corpus.report))
     warn_if_cut(config.model, np.diff(corpus.train.offsets))
     strange = (np.asarray(corpus.train.ids) == UNKNOWN).mean()
-    if strange > MANY_STRANGE:
+    if strange > UNKNOWN_SHARE:
         print(f"{strange:.0%} of the words have letters that the run of --init does not know; "
               "train without --init, which needs about 3,500 pairs\n")
     if config.pairs_fraction < 1:
@@ -128,7 +128,7 @@ def run_to_the_end(run, corpus, tasks, workers):
     """
     run = workers.broadcast(run)
     if run.config.optim.nli_workers:
-        workers.take_roles(run.config.optim.nli_workers)
+        workers.assign_roles(run.config.optim.nli_workers)
     if workers.rank == 0:
         settings = json.dumps(dataclasses.asdict(run.config), indent=2)
         write_text(run.folder / "config.json", f"{settings}\n")    # for people, and --config

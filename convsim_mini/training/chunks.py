@@ -9,7 +9,7 @@ from ..core.model import (
 LESS_MEMORY = "train with --optim.chunk or a lower --optim.batch_size"    # advice
 
 
-def of_batch(config):
+def loss_and_gradients_of(config):
     """`loss_and_gradients`, or with optim.chunk the version that needs less memory."""
     if config.optim.chunk:
         return partial(loss_and_gradients_in_chunks, chunk=config.optim.chunk)

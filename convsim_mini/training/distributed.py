@@ -23,17 +23,17 @@ from ..common.cli import ENDING, UserError, errors_in_one_line, handling, python
 from ..core.pairs import Batch
 from ..core.model import TABLE, TASKS
 from ..core.embeddings import SparseRows, joined
-from .chunks import LESS_MEMORY, of_batch
-from .workers import ALONE
+from .chunks import LESS_MEMORY, loss_and_gradients_of
+from .workers import SINGLE_WORKER
 
 
 def launched():
-    """The Workers that a launcher such as mpiexec has started, or ALONE. Raises UserError."""
+    """The Workers that mpiexec or the like has started, or SINGLE_WORKER. Raises UserError."""
     # set by the launchers of MPICH, or of Open MPI
     number = os.environ.get("PMI_SIZE") or os.environ.get("OMPI_COMM_WORLD_SIZE", "1")
     rank = os.environ.get("PMI_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK")
     if number == "1":
-        return ALONE
+        return SINGLE_WORKER
     fault = f"mpi4py or MPI is missing: {python_m('pip install mpi4py mpich')}"
     with suppress(ImportError, RuntimeError):                 # RuntimeError: no MPI library
         # MPI waits here for the other workers: a signal that ends one must end this one, too
@@ -97,7 +97,7 @@ class Team:
 
 
 class Workers(Team):
-    """The processes of one job, numbered from 0; see also Alone."""
+    """The processes of one job, numbered from 0; see also SingleWorker."""
 
     def __init__(self, mpi):
         super().__init__(mpi.COMM_WORLD)
@@ -107,7 +107,7 @@ class Workers(Team):
         self.trains_nli = None
         self.agreed = False
 
-    def take_roles(self, nli_share):
+    def assign_roles(self, nli_share):
         """Let the last workers, this share of all, train NLI. Each task gets a group of its own."""
         of_nli = min(self.size - 1, max(1, round(nli_share * self.size)))
         self.trains_nli = self.rank >= self.size - of_nli
@@ -123,7 +123,7 @@ class Workers(Team):
         if batch.labels is not None:                          # its loss is a mean over the part
             share = len(part.labels) / len(batch.labels)
         key = config.seed, step * self.size + self.rank       # each worker drops other values
-        loss, grads = of_batch(config)(model, part, key, weight * share, self)
+        loss, grads = loss_and_gradients_of(config)(model, part, key, weight * share, self)
         losses = {task.loss: share * loss}
         if of_nli:                                            # the other task's are zero here
             losses = {"loss": 0 * loss, "nli_loss": 0 * loss} | losses

@@ -11,10 +11,10 @@ from ..core.optim import OPTIMIZERS
 from ..fast.devices import device_module, machine
 from .monitor import Monitor
 from .tasks import batches_of_tasks
-from .workers import ALONE
+from .workers import SINGLE_WORKER
 
 
-def run_steps(run, tasks, dev, workers=ALONE):
+def run_steps(run, tasks, dev, workers=SINGLE_WORKER):
     """Train a Run from its step to the last one; measure and save `evaluations` times.
 
     Its parameters change in place if they are on the device already. Ctrl-C, SIGTERM and SIGHUP
@@ -33,7 +33,7 @@ def run_steps(run, tasks, dev, workers=ALONE):
                      config.steps - run.step)
     every = -(-config.steps // config.evaluations)
     with (Monitor(run, dev, machine(xp)) if first else nullcontext() as monitor,
-          asked_to_stop() as stop):
+          stop_requested() as stop):
         if first and run.step == 0:
             monitor.measure(0, model)
         workers.wait()
@@ -52,7 +52,7 @@ def run_steps(run, tasks, dev, workers=ALONE):
 
 
 @contextmanager
-def asked_to_stop():
+def stop_requested():
     """An event that a first signal of ENDING sets; a second raises KeyboardInterrupt(the first)."""
     asked, signals = threading.Event(), []
 

@@ -10,7 +10,7 @@ from ..common.cli import UserError, progress, python_m, user_errors
 from ..common.figures import new_figure, save_figure
 from ..common.files import write_text
 from ..core.ranking import N
-from .run import LOG, keep_as_model, read_log, save_run
+from .run import LOG, keep_as_best, read_log, save_run
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
 EXPLODED = 100    # a run is stopped at 100 times the loss of its own first step
@@ -82,7 +82,7 @@ class Monitor:
             self.measure(step, model)
         save_run(self.run._replace(step=step, model=model, measured=self.measured, state=state))
         if self.best in (None, step):
-            keep_as_model(self.folder)
+            keep_as_best(self.folder)
         self.began = time.perf_counter()
 
     def measure(self, step, model):

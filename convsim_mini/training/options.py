@@ -39,8 +39,8 @@ def config_of(given):
 
     Raises UserError for settings and files that cannot be used.
     """
-    options = spelled_out(given)
-    file = of_file(options.pop("config", None))
+    options = expanded(given)
+    file = settings_in_file(options.pop("config", None))
     asked, origin, run = file | options, None, {}
     if asked.get("init"):
         origin = describe(asked["init"]).config
@@ -66,7 +66,7 @@ def config_of(given):
     return config
 
 
-def spelled_out(given):
+def expanded(given):
     """Settings and what they stand for: an `encoder` is short for a preset, `epochs` give steps."""
     given = ({"steps": None} if "epochs" in given else {}) | given
     if encoder := given.pop("encoder", None):
@@ -75,13 +75,13 @@ def spelled_out(given):
     return given
 
 
-def of_file(path):
+def settings_in_file(path):
     """The settings in the file of --config; {} without one."""
     if not path:
         return {}
     values = read_object(path, "cannot be read as JSON", "expected a run's config.json", "--config")
     config_from_dict(values, f"--config {path}")
-    return spelled_out(flat(values))
+    return expanded(flat(values))
 
 
 def inherited(run, asked):

@@ -78,7 +78,7 @@ def save_run(run):
         "weights": checksum_of_arrays(params, json.dumps(words))})
 
 
-def keep_as_model(folder):
+def keep_as_best(folder):
     """Make the newest weights the run's own."""
     def link(temporary):
         Path(temporary).unlink()

@@ -16,7 +16,7 @@ from convsim_mini.fast import host
 from convsim_mini.train import prepare, starting_model
 from convsim_mini.training.options import config_of, parse
 from convsim_mini.training.tasks import batches_of_tasks
-from convsim_mini.training.workers import ALONE
+from convsim_mini.training.workers import SINGLE_WORKER
 
 from .exercises import EXERCISES
 from .judge import of_inputs
@@ -80,7 +80,7 @@ def curve(config, tasks, model, whose):
     begin = time.perf_counter()
     of_steps = progress(islice(batches_of_tasks(config, tasks), config.steps), whose, config.steps)
     losses = [float(sum(found.values())) for _, found in train_steps(
-        model, optimizer, config, of_steps, gradients=ALONE.gradients)]
+        model, optimizer, config, of_steps, gradients=SINGLE_WORKER.gradients)]
     return losses, time.perf_counter() - begin
 
 

@@ -9,7 +9,7 @@ from convsim_mini.config import Config, ModelConfig, OptimConfig
 from convsim_mini.core.gradcheck import dense, directional_error
 from convsim_mini.core.model import loss_and_gradients
 from convsim_mini.core.pairs import Batch
-from convsim_mini.training.chunks import loss_and_gradients_in_chunks, of_batch
+from convsim_mini.training.chunks import loss_and_gradients_in_chunks, loss_and_gradients_of
 
 from small_transformer import CONFIG, random_sentences, small_model
 
@@ -29,13 +29,13 @@ def model_of(config):
 def test_gradients_in_chunks_are_those_of_the_whole_batch(name, task, chunk):
     model, batch = model_of(CONFIGS[name]), BATCH._replace(task=task)
     expected, grads = loss_and_gradients(model, batch, (11, 2), weight=3.0)
-    of_chunks = of_batch(Config(optim=OptimConfig(chunk=chunk)))
+    of_chunks = loss_and_gradients_of(Config(optim=OptimConfig(chunk=chunk)))
     loss, chunked = of_chunks(model, batch, (11, 2), weight=3.0)
     assert abs(loss - expected) < 1e-12 and chunked.keys() == grads.keys()
     for key, grad in grads.items():
         p = model.params[key]
         assert np.abs(dense(chunked[key], p) - dense(grad, p)).max() < 1e-12, key
-    assert of_batch(Config()) is loss_and_gradients
+    assert loss_and_gradients_of(Config()) is loss_and_gradients
 
 
 def test_both_passes_over_a_chunk_drop_the_same_numbers():

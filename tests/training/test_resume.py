@@ -21,7 +21,7 @@ from convsim_mini.config import Config
 from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.results import encode_of
 from convsim_mini.training.run import (
-    MODEL, TRAINING, Run, describe, finished, keep_as_model, load_run, newest, read_log, save_run)
+    MODEL, TRAINING, Run, describe, finished, keep_as_best, load_run, newest, read_log, save_run)
 from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.core.model import Model
 from convsim_mini.core.text import Vocabulary
@@ -315,7 +315,7 @@ def save(folder, step, size):
     """Save a checkpoint whose only array is full of its step, as the newest and the best."""
     model = Model({"weight": np.full(size, step, np.float32)}, Config().model, 0)
     save_run(Run(folder / TRAINING, Config(), Vocabulary([], []), model, step))
-    keep_as_model(folder)
+    keep_as_best(folder)
 
 
 def test_a_full_disk_keeps_the_last_good_checkpoint(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from convsim_mini import train
 from convsim_mini.common.cli import ENDING, UserError, errors_in_one_line
 from convsim_mini.training import monitor
-from convsim_mini.training.loop import asked_to_stop
+from convsim_mini.training.loop import stop_requested
 from convsim_mini.training.run import load_run, read_log
 
 from conftest import PATH, ended, parse_config, wait_for
@@ -41,7 +41,7 @@ def test_what_is_ignored_stays_ignored():
     """As nohup and a job in the background want it."""
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        with errors_in_one_line(), asked_to_stop() as asked:
+        with errors_in_one_line(), stop_requested() as asked:
             os.kill(os.getpid(), signal.SIGTERM)
             assert not asked.is_set()
     finally:
@@ -49,7 +49,7 @@ def test_what_is_ignored_stays_ignored():
 
 
 def test_a_second_signal_ends_the_step_and_the_first_one_counts():
-    with pytest.raises(KeyboardInterrupt) as ended, asked_to_stop() as asked:
+    with pytest.raises(KeyboardInterrupt) as ended, stop_requested() as asked:
         os.kill(os.getpid(), signal.SIGTERM)
         assert asked.is_set()
         os.kill(os.getpid(), signal.SIGINT)
@@ -58,7 +58,7 @@ def test_a_second_signal_ends_the_step_and_the_first_one_counts():
 
 def test_handlers_are_put_back_and_another_thread_sets_none():
     def inside():
-        with errors_in_one_line(), asked_to_stop() as asked:
+        with errors_in_one_line(), stop_requested() as asked:
             seen.append([*map(signal.getsignal, numbers), asked.is_set()])
 
     numbers, seen = (signal.SIGINT, signal.SIGTERM), []

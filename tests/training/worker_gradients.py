@@ -23,7 +23,7 @@ from convsim_mini.core.gradcheck import dense
 from convsim_mini.training.initial import parameter_shapes
 from convsim_mini.core.model import Model, loss_and_gradients
 from convsim_mini.training.distributed import launched
-from convsim_mini.training.workers import ALONE
+from convsim_mini.training.workers import SINGLE_WORKER
 
 WORDS, BIGRAMS, PAIRS = 30, 40, 23
 CONFIGS = {
@@ -46,7 +46,7 @@ def main(workers, xp=np, dtypes=("float64",)):
                 losses, found = workers.gradients(there, settings, batch, 0)
                 assert xp is not np or {loss.base for loss in losses.values()} == {None}
                 found = {name: on_host(grad) for name, grad in found.items()}
-                expected = ALONE.gradients(model, settings, batch, 0)
+                expected = SINGLE_WORKER.gradients(model, settings, batch, 0)
                 assert expected[1].keys() == found.keys()
                 differences[f"{encoder}, {case}, {chunk}, {dtype}"] = difference(
                     model, expected, (to_host(losses), found))
@@ -54,7 +54,7 @@ def main(workers, xp=np, dtypes=("float64",)):
                         if name in found]
                 same_bits &= len(set(workers.comm.allgather(zlib.crc32(b"".join(bits))))) == 1
     if xp is np:
-        workers.take_roles(0.5)                               # of four workers two train NLI
+        workers.assign_roles(0.5)                               # of four workers two train NLI
         for encoder, config in CONFIGS.items():
             model = model_of(config, np.random.default_rng(0), workers)
             differences[f"{encoder}, roles"] = difference(model, *roles(model, workers))

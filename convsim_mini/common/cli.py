@@ -25,6 +25,11 @@ REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
 progress = partial(tqdm, leave=False, disable=False if "ipykernel" in sys.modules else None)
 
 
+def say(message):
+    """Print a line to standard error, above the bars."""
+    tqdm.write(message, sys.stderr)
+
+
 # ---------------------------------------------------------------- a user's mistakes
 
 class UserError(Exception):

@@ -1,13 +1,10 @@
 """Messages → pairs: threads, chats, and logs whose messages name those that they answer."""
 
-import sys
 from collections import Counter, defaultdict
 from itertools import chain, dropwhile
 
-from tqdm import tqdm
-
-from ..common.cli import UserError
-from .layouts import IN_LOGS, columns_of_chat
+from ..common.cli import UserError, say
+from .layouts import IN_CHATS, IN_LOGS, names_in
 from .texts import id_of, text_of
 
 PROMPTS = {"system", "developer"}                             # roles that prompt
@@ -50,7 +47,7 @@ def _chat(items, thread):
         return message["speaker"].lower() in PROMPTS
 
     said = [_message(item, columns) | {"thread": thread} for item in items
-            if (columns := columns_of_chat(item))]
+            if (columns := names_in(item, IN_CHATS))]
     said = [message for message in said if not message["speaker"].lower().startswith(TOOLS)]
     others = [message for message in said if not prompts(message)]
     several = len({message["speaker"] for message in others}) > 1
@@ -76,8 +73,8 @@ def replies(name, messages):
     yield from (_pair(NOTHING, reply) for reply in chain.from_iterable(waiting.values()))
     if number := twice.total():
         [(most, _)] = twice.most_common(1)
-        tqdm.write(f'{name}: {number:,} rows repeat the id of a row above, such as "{most}"; '
-                   "replies may go to the wrong one; expected each id once", file=sys.stderr)
+        say(f'{name}: {number:,} rows repeat the id of a row above, such as "{most}"; replies may '
+            "go to the wrong one; expected each id once")
 
 
 def adjacent_turns(messages):

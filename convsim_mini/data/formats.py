@@ -5,8 +5,6 @@ new format is a function here and an entry in FORMATS.
 """
 
 import csv
-import sys
-from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
@@ -14,11 +12,9 @@ from itertools import chain, islice, pairwise, takewhile, zip_longest
 from math import inf
 from pathlib import Path
 
-from tqdm import tqdm
-
-from ..common.cli import UserError, python_m, user_errors
+from ..common.cli import UserError, python_m, say, user_errors
 from ..common.lines import MOST, SUFFIXES, parse_object, read_lines, read_object, text_lines
-from .layouts import FIELDS, NOT_TOLD, Reading, by_names
+from .layouts import FIELDS, Reading, by_names
 
 AHEAD = 100    # lines that a cell of a .tsv may span, or that show whether there is a header
 
@@ -66,24 +62,23 @@ def read_tsv(path, progress=None, reading=Reading()):
     lines = chain(begin, lines)
     header, *rows = (line.split("\t") for line in begin)
     known = (reading.columns or {*header} & {*reading.known}
-             or by_names([dict.fromkeys(header)]) != NOT_TOLD)
+             or by_names([dict.fromkeys(header)])[0])
     words = len(rows) > 1 and all(cell.strip(' "').isidentifier() for cell in header)
     columns = zip_longest(*rows, fillvalue="")
     if known or words and any(all(" " not in cell for cell in column) for column in columns):
         return _records(path, _cells_of_tsv(lines))
     if all(cell.isidentifier() for cell in header):
-        tqdm.write(f"{path}: line 1, {header}, is taken for a pair; if it names the columns, "
-                   "give --columns INPUT RESPONSE", file=sys.stderr)
-    return _records(path, chain([FIELDS], (line.split("\t") if line else [] for line in lines)))
+        say(f"{path}: line 1, {header}, is taken for a pair; if it names the columns, give "
+            "--columns INPUT RESPONSE")
+    return _records(path, (line.split("\t") if line else [] for line in lines), FIELDS)
 
 
-def _records(path, table):
-    """The records of a table's rows of cells. The first row is its header, or FIELDS."""
-    header = next(table)
-    names, plain = names_of_columns(path, header), header is FIELDS
-    for number, cells in enumerate(table, start=1 if plain else 2):
-        if any(cells[len(names):]) or plain and len(cells) == 1:
-            advice = ("input TAB response" if plain else "as in the header: does it lack a name, "
+def _records(path, table, given=()):
+    """The records of a table's rows of cells. given: the names, if the first row is not a header"""
+    names = given or names_of_columns(path, next(table))
+    for number, cells in enumerate(table, start=1 if given else 2):
+        if any(cells[len(names):]) or given and len(cells) == 1:
+            advice = ("input TAB response" if given else "as in the header: does it lack a name, "
                       "or a cell with a delimiter lack quotation marks?")
             yield number, ValueError(f"{len(cells)} columns, expected {len(names)} ({advice})")
         elif cells:                                           # or it is a blank line
@@ -117,14 +112,12 @@ def _cells_of_tsv(lines):
 
     Quotation marks that do not enclose a whole cell are text.
     """
-    ahead, columns = deque(islice(lines, AHEAD)), 0
+    ahead, columns = [*islice(lines, AHEAD)], 0
     while ahead:
         cells, taken = _row_of_tsv(ahead, columns)
         yield cells
         columns = columns or len(cells)                       # those of the header
-        for _ in range(taken):
-            ahead.popleft()
-        ahead.extend(islice(lines, taken))
+        ahead = [*ahead[taken:], *islice(lines, taken)]
 
 
 def _row_of_tsv(ahead, columns):
@@ -139,7 +132,7 @@ def _row_of_tsv(ahead, columns):
         return cells, 1
     # below a row with all its cells, a line with all its cells is another row
     fewest = columns if len(cells) >= columns else inf
-    more = takewhile(lambda line: line.count("\t") + 1 < fewest, islice(ahead, 1, None))
+    more = takewhile(lambda line: line.count("\t") + 1 < fewest, ahead[1:])
     table = csv.reader((f"{line}\n" for line in chain([first], more)), delimiter="\t", strict=True)
     with suppress(csv.Error):                                 # a mark may never be closed
         quoted = next(table)

@@ -30,7 +30,7 @@ def find(sets, data):
         raise UserError(f"--data is missing: name the folder that holds {names}")
     found = {}
     for one in sets:
-        for folder in (Path(data), *(Path(data, below) for below in one.below)):
+        for folder in (Path(data, below) for below in ("", *one.below)):
             paths = [path for pattern in one.files for path in sorted(folder.glob(pattern))]
             files = {path.relative_to(folder).as_posix(): path for path in paths
                      if not path.stem.endswith("-input")}

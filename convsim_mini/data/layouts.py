@@ -1,24 +1,20 @@
 """What the rows of a table hold, according to the names of its columns."""
 
-import sys
 from itertools import chain
 from typing import NamedTuple
 
-from tqdm import tqdm
-
-from ..common.cli import UserError, did_you_mean
+from ..common.cli import UserError, did_you_mean, say
 
 FIELDS = ("input", "response")
 # the names of columns; if a table has several of them, the first counts
-INPUTS = ("instruction", "question", "query", "prompt", "input", "message", "context")
-RESPONSES = ("response", "answer", "completion", "output", "reply")
+IN_PAIRS = {"input": ("instruction", "question", "query", "prompt", "input", "message", "context"),
+            "response": ("response", "answer", "completion", "output", "reply")}
 IN_LOGS = ("text", "thread", "speaker", "id", "reply_to")
 IN_CHATS = {"text": ("content", "value", "text", "message"),
             "speaker": ("role", "from", "speaker", "author", "sender")}    # ChatML, ShareGPT, …
 # the layouts, as users are told
 PAIRS, CHATS = "a pair in each row", "a conversation in each row"
 REPLIES, THREADS = "messages and replies to them", "the messages of each thread in turn"
-NOT_TOLD = None, {}
 NAME_ONE = ("name the one to search in (with --replies, that of the answers): --column NAME; for "
             "chat: --columns INPUT RESPONSE")
 NAME_TWO = "name two of them: --columns INPUT RESPONSE"
@@ -43,12 +39,8 @@ def layout_of(name, rows, reading):
     """
     names = dict.fromkeys(chain.from_iterable(rows))
     one = reading.side is not None                            # only one column is wanted
-    if reading.columns:
-        layout, columns = PAIRS, dict(zip(FIELDS, reading.columns))
-    elif reading.known and {*reading.known} <= names.keys():
-        layout, columns = PAIRS, dict(zip(FIELDS, reading.known))
-    else:
-        layout, columns = by_names(rows)
+    given = reading.columns or {*reading.known} <= names.keys() and reading.known
+    layout, columns = (PAIRS, dict(zip(FIELDS, given))) if given else by_names(rows)
     if not layout and one and len(names) == 1:
         layout, columns = PAIRS, dict.fromkeys(FIELDS[:1], *names)
     _check(name, names, [*columns.values()], NAME_ONE if one else NAME_TWO)
@@ -78,31 +70,32 @@ def _tell(name, layout, columns, reading):
     if found == [*FIELDS]:
         return
     if layout == PAIRS and reading.side is not None:
-        tqdm.write(f'{name}: the column "{found[-reading.side]}"', file=sys.stderr)
+        say(f'{name}: the column "{found[-reading.side]}"')
     elif found != [*reading.known]:                           # a run's columns are not a guess
         of = ", ".join(f'{what} = "{column}"' for what, column in columns.items())
-        tqdm.write(f"{name}: {layout} ({of})", file=sys.stderr)
+        say(f"{name}: {layout} ({of})")
 
 
 def by_names(rows):
-    """The layout that known names of columns indicate, or NOT_TOLD."""
+    """The layout that known names of columns indicate, or None; and thing → its column."""
     known = {name.strip(' "').lower().replace("-", "_"): name for name in chain.from_iterable(rows)}
-    pair = [next((known[name] for name in names if name in known), None)
-            for names in (INPUTS, RESPONSES)]
-    if None not in pair:
-        return PAIRS, dict(zip(FIELDS, pair))
+    if pair := names_in(known, IN_PAIRS):
+        return PAIRS, {field: known[name] for field, name in pair.items()}
     for name, value in chain.from_iterable(row.items() for row in rows):
-        if isinstance(value, list) and value and columns_of_chat(value[0]):
+        if isinstance(value, list) and value and names_in(value[0], IN_CHATS):
             return CHATS, {"messages": name}
     log = {what: known[what] for what in IN_LOGS if what in known}
     if log.keys() >= {"text", "id", "reply_to"}:
         return REPLIES, log
-    return (THREADS, log) if log.keys() >= {"text", "thread"} else NOT_TOLD
+    return (THREADS, log) if log.keys() >= {"text", "thread"} else (None, {})
 
 
-def columns_of_chat(item):
-    """What a chat's message calls the things in IN_CHATS: thing → its name; {} for another item."""
-    names = item if isinstance(item, dict) else ()
-    found = {what: next((name for name in those if name in names), None)
-             for what, those in IN_CHATS.items()}
+def names_in(item, things):
+    """Thing → the first of its names that is a key of a dict; {} if one has none, or for no dict.
+
+    things: IN_PAIRS or IN_CHATS
+    """
+    keys = item if isinstance(item, dict) else ()
+    found = {what: next((name for name in names if name in keys), None)
+             for what, names in things.items()}
     return {} if None in found.values() else found

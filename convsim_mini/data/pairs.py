@@ -2,7 +2,6 @@
 
 import json
 import string
-import sys
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import NamedTuple
 
 import regex
 
-from ..common.cli import UserError
+from ..common.cli import UserError, say
 from ..common.files import write_text
 from ..common.lines import MOST
 from .conversations import adjacent_turns, messages_of, replies
@@ -22,7 +21,6 @@ CHUNK = 5_000      # records in a Part
 LOOKED_AT = 100    # records that may name a column: a log's first message has no reply_to
 ASCII_LETTERS = string.ascii_letters.encode()
 LETTER = regex.compile(r"[\p{L}\p{M}]")    # vowel signs of Hindi and many others are marks
-ASCII_SPACES = bytes(code for code in range(128) if chr(code).isspace())
 
 RULES = {    # as --text.filters_off names them
     "no_text": "no text, or in a log no thread or no message that it answers",
@@ -53,12 +51,10 @@ def removed_by(text, author=None, off=()):
     if len(text) >= 350 and "long" not in off:
         return "long"
     if text.isascii():                                        # deleting bytes is much faster
-        data = text.encode()
-        letters = len(data) - len(data.translate(None, ASCII_LETTERS))
-        marks = len(data.translate(None, ASCII_SPACES))
+        letters = len(text) - len(text.encode().translate(None, ASCII_LETTERS))
     else:
         letters = len(LETTER.findall(text))
-        marks = sum(map(len, text.split()))
+    marks = sum(map(len, text.split()))
     if 10 * letters <= 7 * marks and "not_alphabetic" not in off:          # 0.7 is not exact
         return "not_alphabetic"
     if text.startswith(("https", "/r/", "@")) and "link_or_mention" not in off:
@@ -109,8 +105,7 @@ def read_rows(source, progress=None, reading=Reading()):
                             f"1 in 100 (first: {first}); expected {EXPECTED}")
         yield part
     if bad:
-        print(f"{name}: left out {bad} malformed rows of {number:,} (first: {first})",
-              file=sys.stderr)
+        say(f"{name}: left out {bad} malformed rows of {number:,} (first: {first})")
 
 
 def _records(source, progress, reading):

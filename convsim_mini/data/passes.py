@@ -43,8 +43,8 @@ def count_words(paths, off, reading, folder):
     off: filters that remove nothing; keys: uint64 (n, 2), of the n pairs that are kept. Processes
     hand over files: Python waits forever for a result if a process is killed while sending it.
     """
-    counts, keys, removed = Counter(), [np.empty((0, 2), np.uint64)], Counter()
-    report = {"read": 0, "malformed": 0, "removed": removed, "examples": []}
+    counts, keys = Counter(), [np.empty((0, 2), np.uint64)]
+    report = {"read": 0, "malformed": 0, "removed": Counter(), "examples": []}
 
     def pairs_of_files():
         for path in paths:
@@ -63,7 +63,7 @@ def count_words(paths, off, reading, folder):
         for path in map_in_order(workers, partial(_tokenize, off=off), tasks, 4 * os.cpu_count()):
             part = pickle.loads(path.read_bytes())
             keys.append(part.kept.keys)
-            removed.update(part.removed)
+            report["removed"].update(part.removed)
             report["examples"] = (report["examples"] + part.examples)[:EXAMPLES]
             counts.update(part.counts)
             if len(counts) > MOST_WORDS_COUNTED:              # to save memory, drop the rarest half

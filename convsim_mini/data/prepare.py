@@ -10,14 +10,13 @@ import dataclasses
 import hashlib
 import json
 import shutil
-import sys
 import zlib
 from pathlib import Path
 from textwrap import shorten
 
 import numpy as np
 
-from ..common.cli import UserError, user_errors
+from ..common.cli import UserError, say, user_errors
 from ..common.files import UNREADABLE, checksum, locked, new_folder
 from ..common.tables import table
 from ..core.pairs import Split
@@ -115,8 +114,7 @@ def _open(folder):
         return Corpus(Vocabulary(**about["vocabulary"]), **splits, report=about["report"],
                       checksum=crc)
     except UNREADABLE as error:
-        print(f"{folder}: the prepared corpus is damaged ({error}); it is prepared again",
-              file=sys.stderr)
+        say(f"{folder}: the prepared corpus is damaged ({error}); it is prepared again")
         shutil.rmtree(folder, ignore_errors=True)
         return None
 

@@ -4,7 +4,7 @@ import re
 from decimal import Decimal
 from numbers import Real
 
-MISSING = ("nan", "NaN", "NaT", "<NA>")    # how floats, Decimals, pandas's times and NA look
+MISSING = ("None", "nan", "NaN", "NaT", "<NA>")    # also of floats, Decimals, pandas's times
 
 
 def text_of(value, where=""):
@@ -19,7 +19,7 @@ def text_of(value, where=""):
                                        and {"type", "text"} & {*part} for part in value):
         parts = (part if isinstance(part, str) else part.get("text") for part in value)
         return " ".join(text for part in parts if (text := text_of(part, where)))
-    if value is None or not isinstance(value, list) and str(value) in MISSING:
+    if str(value) in MISSING:                                 # a list begins with "["
         return ""
     if isinstance(value, (Real, Decimal)) and not isinstance(value, bool):
         return str(int(value) if value % 1 == 0 else value)

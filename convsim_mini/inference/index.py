@@ -50,7 +50,7 @@ def as_json(row):
 
 def nearest(scores, top):
     """The places of the `top` best of scores (n,), n > 0: best first, equal ones in order."""
-    lowest = np.partition(scores, -min(top, len(scores)))[-min(top, len(scores))]
+    lowest = np.partition(scores, place := max(len(scores) - top, 0))[place]
     near = np.flatnonzero(scores >= lowest)                   # more than `top` if some are equal
     return near[np.argsort(-scores[near], kind="stable")[:top]]
 
@@ -88,7 +88,9 @@ class Index:
     @cached_property
     def first(self) -> np.ndarray:
         """The place of the first row with the same text, for each row: int64 (n,)."""
-        return first_of(self.texts)
+        places = {}
+        return np.array([places.setdefault(text, place)
+                         for place, text in enumerate(self.texts)], np.int64)
 
     @cached_property
     def tfidf(self) -> Tfidf:
@@ -123,12 +125,6 @@ class Index:
             found.append([Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
                               self.row(k), int(copies[k])) for k in places])
         return found
-
-
-def first_of(texts):
-    """The place where each of n texts first appears: int64 (n,)."""
-    places = {}
-    return np.array([places.setdefault(text, place) for place, text in enumerate(texts)], np.int64)
 
 
 def index_of(encoder, rows):
@@ -210,13 +206,12 @@ def add_to_index(encoder, rows, folder, key=None):
             return f"0 added; {len(index):,} rows"
         added = index_of(encoder, rows._replace(rows=new))
         replaced = len(index) - len(kept)
-        if replaced:
-            index = replace(index, vectors=index.vectors[kept], rows=[index.rows[k] for k in kept])
+        index = replace(index, vectors=np.concatenate([index.vectors[kept], added.vectors]),
+                        rows=[*(index.rows[k] for k in kept), *added.rows])
         with new_folder(target, "delete it") as work:
-            report = write_index(work, index, added)
+            report = write_index(work, index)
             for name in ("", *FILES, META):
                 shutil.copymode(folder / name, work / name)
-        index.vectors = None                                  # Windows cannot move mapped files
         with user_errors(f"{folder}: cannot be replaced", f"the whole index is {target}"):
             folder.rename(old)
             target.rename(folder)
@@ -242,16 +237,14 @@ def without_copies(index, rows, key):
     return kept, [*new.values()]
 
 
-def write_index(folder, *parts):
-    """Write the files of one index into a folder, with the rows of all parts; → a report."""
-    encoder, columns, side = parts[0].encoder, parts[0].columns, parts[0].side
+def write_index(folder, index):
+    """Write the files of an Index into a folder; → a report."""
     with open(folder / ROWS, "wb") as file:
-        file.writelines(row + b"\n" for part in parts for row in part.rows)
-    number = write_rows(folder / VECTORS, (part.vectors for part in parts), encoder.dimension)
-    texts = [text for part in parts for text in part.texts]
-    np.save(folder / FIRST, first_of(texts))
-    write_tfidf(folder / TFIDF, tfidf_of(texts))
-    meta = {"made_by": {"format": FORMAT, **encoder.identity}, "columns": columns, "side": side,
-            "crc32": {name: checksum(folder / name) for name in FILES}}
+        file.writelines(row + b"\n" for row in index.rows)
+    write_rows(folder / VECTORS, [index.vectors], index.encoder.dimension)
+    np.save(folder / FIRST, index.first)
+    write_tfidf(folder / TFIDF, index.tfidf)
+    meta = {"made_by": {"format": FORMAT, **index.encoder.identity}, "columns": index.columns,
+            "side": index.side, "crc32": {name: checksum(folder / name) for name in FILES}}
     write_text(folder / META, json.dumps(meta))
-    return f"{number:,} rows"
+    return f"{len(index):,} rows"

@@ -1,6 +1,5 @@
 """Sentences in, unit vectors out: a trained run as users of sentence-transformers expect it."""
 
-import sys
 import zlib
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -10,7 +9,7 @@ from typing import Any, Protocol, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..common.cli import UserError, progress, python_m
+from ..common.cli import UserError, progress, python_m, say
 from ..core.arrays import array_module
 from ..core.bi_encoder import BiEncoder
 from ..core.model import ENCODERS
@@ -139,8 +138,7 @@ def warn_if_unknown(sentences, vocabulary):
     """Print to standard error which sentences hold no word that the Vocabulary can spell."""
     for sentence in sentences:
         if not (vocabulary.encode([sentence]).ids != UNKNOWN).any():
-            print(f'"{sentence}": none of its words is known, so its vector says little',
-                  file=sys.stderr)
+            say(f'"{sentence}": none of its words is known, so its vector says little')
 
 
 def load(run, device="cpu", tuned=False):

@@ -47,7 +47,7 @@ def vocabulary_of(texts):
 class Tfidf(NamedTuple):
     """The TF-IDF vectors of n texts, for searching by words."""
 
-    words: list                       # the v words of the texts
+    vocabulary: Vocabulary            # the v words of the texts
     columns: scipy.sparse.csc_matrix  # (n, 1 + v): unit rows; ids as in a Vocabulary
 
     def scores(self, texts):
@@ -57,7 +57,7 @@ class Tfidf(NamedTuple):
         """
         df = np.diff(self.columns.indptr)
         df[UNKNOWN] = 0                                       # nor do texts without a word
-        packed = Vocabulary(self.words, []).encode(texts)
+        packed = self.vocabulary.encode(texts)
         sentences = np.where(df, self.columns.shape[0], 0)    # a word of no text: ln(1/1) = 0
         for query in tfidf(packed, sentences, df):
             scores = np.zeros(self.columns.shape[0], np.float32)
@@ -71,14 +71,14 @@ def tfidf_of(texts):
     """The Tfidf of a list of texts, fitted on them."""
     vocabulary, packed = vocabulary_of(texts)
     frequencies = document_frequency(packed, vocabulary.size)
-    return Tfidf(vocabulary.pieces, tfidf(packed, *frequencies).tocsc().astype(np.float32))
+    return Tfidf(vocabulary, tfidf(packed, *frequencies).tocsc().astype(np.float32))
 
 
 def write_tfidf(path, tfidf):
     """Write a Tfidf as an .npz file."""
     columns = tfidf.columns
-    np.savez(path, words="\n".join(tfidf.words), data=columns.data, indices=columns.indices,
-             indptr=columns.indptr)
+    np.savez(path, words="\n".join(tfidf.vocabulary.pieces), data=columns.data,
+             indices=columns.indices, indptr=columns.indptr)
 
 
 def read_tfidf(path):
@@ -86,4 +86,5 @@ def read_tfidf(path):
     with np.load(path) as file:
         parts = file["data"], file["indices"], file["indptr"]
         # each row has a word, so the parts determine the shape
-        return Tfidf(str(file["words"]).split("\n"), scipy.sparse.csc_matrix(parts))
+        vocabulary = Vocabulary(str(file["words"]).split("\n"), [])
+        return Tfidf(vocabulary, scipy.sparse.csc_matrix(parts))

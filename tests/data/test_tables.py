@@ -12,7 +12,7 @@ from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.data import formats
 from convsim_mini.data.pairs import Pair
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.data.layouts import INPUTS, RESPONSES
+from convsim_mini.data.layouts import IN_PAIRS
 
 from pair_files import read, written
 
@@ -31,7 +31,8 @@ def test_csv_with_the_columns_of_its_header_or_those_that_are_named(
 
 
 @pytest.mark.parametrize("header", [
-    *([name, "output"] for name in INPUTS), *(["query", name] for name in RESPONSES),
+    *([name, "output"] for name in IN_PAIRS["input"]),
+    *(["query", name] for name in IN_PAIRS["response"]),
     ["\ufeffquestion", "\xa0Answer "], ["context", "instruction", "x", "response"],    # Dolly
     ["instruction", "input", "output"], ["question", "Sprint", "Sprint", "answer"]])    # Alpaca
 def test_names_of_columns_are_known_and_context_is_not_the_question(header, tmp_path):

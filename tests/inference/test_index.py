@@ -296,7 +296,7 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
         assert {name: (table.parent / "index" / name).stat().st_mode & 0o777
                 for name in modes} == modes
     assert len(encoder.search("index", "a")) == len(open_index("index", encoder).search(["a"])[0])
-    assert open_index("index", encoder).tfidf.words.count("zucchini") == 1
+    assert open_index("index", encoder).tfidf.vocabulary.pieces.count("zucchini") == 1
     hits = encoder.search("index", "zucchini?", k=301)
     assert hits[0].row == {"question": "zucchini?", "answer": "yes", "ticket": "T301"}
     assert sum(hit.copies for hit in hits) == 301

@@ -88,7 +88,7 @@ class Index:
     @cached_property
     def first(self) -> np.ndarray:
         """The place of the first row with the same text, for each row: int64 (n,)."""
-        places = {}
+        places: dict[str, int] = {}
         return np.array([places.setdefault(text, place)
                          for place, text in enumerate(self.texts)], np.int64)
 

@@ -60,9 +60,9 @@ def train(config, workers=SINGLE_WORKER):
 def resume(folder, workers=SINGLE_WORKER, device=None):
     """Continue a run from its last checkpoint, on another device if one is named; → as `train`.
 
-    On the CPU and with as many workers as before, the final weights have the bits of a run that was
-    never stopped. A finished run is left as it is. Raises UserError if its files, its pairs or its
-    NLI data are missing or changed, or if another process is training in it.
+    On the CPU and with as many workers as before, the final weights are bit for bit those of a run
+    that was never stopped. A finished run is left as it is. Raises UserError if its files, its
+    pairs or its NLI data are missing or changed, or if another process is training in it.
     """
     run = None
     with lock_of(folder) if workers.rank == 0 else nullcontext():

@@ -31,7 +31,7 @@ def main(folder):
     axes.set_yticks(range(len(BARS)), BARS)
     axes.invert_yaxis()
     axes.set_xlim(0, 38)
-    axes.set_xlabel(f"true reply picked among 100, {len(test.pairs):,} new messages, per cent")
+    axes.set_xlabel(f"true reply ranks first of 100: % of {len(test.pairs):,} new messages")
     axes.grid(visible=False, axis="y")
     figure.savefig(HERE / "picture.png", dpi=110, bbox_inches="tight")
     print(HERE / "picture.png")

@@ -120,7 +120,8 @@ def placed_embedding_forward(table, packed, signal, dropout=NO_DROPOUT):
 def placed_embedding_backward(dy, cache):
     """Forward: x_n = dropout(√d E_word(n) + signal). The signal is a constant, without a gradient.
 
-    dE_r is the sum over all places n of word r. dy: (N, d) → dtable: list of SparseRows
+    dE_r is the sum of √d dx_n over all places n of word r, after dropout's backward.
+    dy: (N, d) → dtable: list of SparseRows
     """
     ids, dropout_cache = cache
     drows = dropout_backward(dy, dropout_cache) * math.sqrt(dy.shape[1])  # (N, d)

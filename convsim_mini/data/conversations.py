@@ -13,7 +13,7 @@ NOTHING = dict.fromkeys(IN_LOGS, "")                          # a message that i
 
 
 def messages_of(name, records, columns):
-    """Yield the messages in the records of the table `name`, each a dict by IN_LOGS.
+    """Yield the messages in the records of the table `name`, as dicts with the keys IN_LOGS.
 
     columns: from `layout_of`. Raises UserError for a bad row.
     """

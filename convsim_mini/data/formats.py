@@ -1,6 +1,6 @@
 """Files and tables in memory → rows, which are dicts: column → value.
 
-A file gives records, (number, row); a malformed row is the ValueError that says what is wrong. A
+A file gives records, (number, row); a malformed row becomes a ValueError that says why. A
 new format is a function here and an entry in FORMATS.
 """
 
@@ -54,7 +54,7 @@ def read_tsv(path, progress=None, reading=Reading()):
     """The records of a file with tabs between its cells.
 
     Its first line is a header if columns are given, if it has known names, or if it has only words
-    above a column of ids: single words or numbers. Without a header each line is an input and its
+    and some column below it has no spaces (ids). Without a header each line is an input and its
     response, and a quotation mark is a character like any other.
     """
     lines = text_lines(path, progress, encoding=reading.encoding)

@@ -43,7 +43,7 @@ class Pair(NamedTuple):
 def removed_by(text, author=None, off=()):
     """The rule of the paper's §3 that removes this comment: a key of RULES; or None.
 
-    off: rules that remove nothing. The paper does not say 70% of what: here it is of all characters
+    off: rules to skip. The paper does not say what its 70% is a share of; here, all characters
     except white space. "no_text" is ours and is always removed.
     """
     if not text or text.isspace():

@@ -28,7 +28,7 @@ EXAMPLES = 3
 
 
 class Words(NamedTuple):
-    """What the first pass makes of a few thousand pairs."""
+    """The first pass's results for a few thousand pairs."""
 
     removed: Counter    # "input: long" …: pairs that the filters removed
     examples: list      # the first pairs that are kept, as written
@@ -40,8 +40,8 @@ class Words(NamedTuple):
 def count_words(paths, off, reading, folder):
     """The first pass, into files in a folder; → the words of train with counts, keys, a report.
 
-    off: filters that remove nothing; keys: uint64 (n, 2), of the n pairs that are kept. Processes
-    hand over files: Python waits forever for a result if a process is killed while sending it.
+    off: filters to skip; keys: uint64 (n, 2), of the n pairs that are kept. Processes hand
+    results over in files: Python waits forever if a process is killed while sending one.
     """
     counts, keys = Counter(), [np.empty((0, 2), np.uint64)]
     report = {"read": 0, "malformed": 0, "removed": Counter(), "examples": []}

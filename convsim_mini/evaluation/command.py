@@ -37,7 +37,7 @@ def parser_of(command, doc, *options, **of_run):
 
 @errors_in_one_line()
 def main(task, *options, argv=None, **of_run):
-    """The command of one task, `python -m convsim_mini.evaluation.TASK RUN`; options as above.
+    """The command of one task, `python -m convsim_mini.evaluation.TASK RUN`; see `parser_of`.
 
     With the option --on it measures several tasks, and reports those that lack data.
     """

@@ -98,8 +98,8 @@ def of_words(test):
 def before_training(config, corpus):
     """The name of a table's row, and the Model that training on a Corpus started from.
 
-    That is the model of the run that --init named, if it has learned other pairs. Otherwise it is
-    the model with its initial values.
+    That is the model of --init, if that run was trained on other pairs. Otherwise it is the model
+    with its initial values.
     """
     parent = config.init
     if parent and Path(parent).exists():

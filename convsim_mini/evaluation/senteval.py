@@ -174,7 +174,7 @@ def figures(tasks, predicted):
 
 
 def in_mean(tasks, predicted):
-    """Each task's main figure, as it enters the mean: (tasks,)."""
+    """Each task's main figure, 0 if it is nan: (tasks,)."""
     return np.nan_to_num([task.figure(predicted[name])[0] for name, task in tasks.items()])
 
 

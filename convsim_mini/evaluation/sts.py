@@ -36,7 +36,7 @@ SEMEVAL = DataSet("SemEval's STS", COUNTS, ("STS", "downstream/STS", "senteval/d
 
 
 class StsRow(msgspec.Struct):
-    """a score from 0 to 5 and two sentences, separated by tabs; in the benchmark columns 5 to 7,
+    """a score from 0 to 5 and two sentences, separated by tabs; the benchmark's columns 5 to 7,
     after genre, file, year and id"""
 
     genre: str
@@ -161,9 +161,9 @@ def by_genre(sts, similarity):
 
 
 def lead(sts, one, other):
-    """How much higher r × 100 is for one similarity (n,): value, low, high; see `difference`.
+    """How much higher r × 100 is for `one` than for `other`, (n,) each; see `difference`.
 
-    For a year the sets are resampled; with fewer than four there is no interval.
+    For SemEval's years, sets are resampled; fewer than four give no interval.
     """
     if sts.year:
         r_of_sets = ([100 * pearson(*of_set) for of_set in by_genre(sts, x).values()]

@@ -90,9 +90,9 @@ class Handler(BaseHTTPRequestHandler):
             self.send(200, "application/json", json.dumps(answer))
 
     def allowed(self, names):
-        """What the path names below the token, one of `names`; or None, after a refusal.
+        """The path's part after the token, if in `names`; or None, after sending a 403.
 
-        A foreign page with a name that resolves to 127.0.0.1 sends it as Host (DNS rebinding).
+        A foreign page whose name resolves to 127.0.0.1 sends it as Host (DNS rebinding).
         """
         token, _, name = self.path[1:].partition("/")
         known = hmac.compare_digest(token.encode(), self.server.token.encode())

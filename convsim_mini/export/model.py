@@ -15,7 +15,7 @@ import numpy as np
 
 
 def load(folder=Path(__file__).parent):
-    """The encoder in its folder, a BiEncoder of convsim_mini/core/ there."""
+    """A folder's encoder: a BiEncoder of its own convsim_mini/core/."""
     settings = json.loads(Path(folder, "settings.json").read_text(encoding="utf-8"))
     text, model, bi_encoder, _ = own_code(folder, settings["module"])
 

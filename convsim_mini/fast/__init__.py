@@ -28,8 +28,8 @@ INSTALLED = set()    # numpy, cupy or both: for their arrays, the twins are inst
 def install(xp=np):
     """Register the twins for arrays of module xp, numpy or cupy, for the rest of the process.
 
-    A function of core that was changed gets none and is named on stderr. Nor does its backward, or
-    its forward, because the two share a cache.
+    A changed function of core is named on stderr and gets no twin. Neither does its backward or
+    forward, because the two share a cache.
     """
     from .fingerprints import changed, layer_of, place_of
     from .twins import TWINS

@@ -36,7 +36,7 @@ def _kernel(kernel, dtype, width):
 
 
 def _pointer(x):
-    """A kernel's array, or its null pointer."""
+    """An array, or a null pointer for None."""
     if x is None:
         return np.uint64(0)
     if not x._c_contiguous:                                   # CuPy's; x.flags costs ten times more

@@ -156,7 +156,7 @@ def attention_backward(dy, cache):
 
 
 def each_group(function, sentences, *others):
-    """[function(group, …)] for each Group and its items of `others`, scores shared out evenly.
+    """[function(group, …)] per Group and its items of `others`; cores get equally many scores.
     """
     items = list(zip(sentences, *others))
     scores = [group.length * (group.last - group.first) for group in sentences]

@@ -23,8 +23,8 @@ def _bits(dropout):
 def _column_sums(kernel, columns, dy, *arguments):
     """A kernel's sums over the rows of dy: (N, d) → (columns,).
 
-    A block has 8 columns, so 512 columns leave half of a large GPU idle. From 16,384 rows on,
-    blocks sum shares, which a second launch adds in order. With fewer, that launch costs more.
+    A block has 8 columns, so 512 columns leave half of a large GPU idle. With 16,384 rows or more,
+    each block sums a part; a second launch adds the parts in order. With fewer, it does not pay.
     """
     shares = max(1, min(64, len(dy) // 8192))
     sums = like(dy, shares, columns)

@@ -1,4 +1,4 @@
-"""The table of functions of core and their faster twins, which have the same names here."""
+"""Functions of core and their faster twins of the same names, in host.py and kernels.py."""
 
 from ..core import (
     attention, dropout, embeddings, layers, losses, optim, transformer_layers)

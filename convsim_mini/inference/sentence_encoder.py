@@ -53,7 +53,7 @@ class SentenceEncoder(BiEncoder):
                as_responses: bool = False) -> np.ndarray:
         """As in core; None, NaN and NA are "", a number is its digits.
 
-        show_progress_bar: None: in a terminal and in a notebook
+        show_progress_bar=None: in a terminal and in a notebook
         """
         if isinstance(sentences, (Mapping, bytes)) or hasattr(sentences, "columns"):
             raise TypeError(f"sentences: {type(sentences).__name__}, expected texts, or one "
@@ -67,8 +67,8 @@ class SentenceEncoder(BiEncoder):
     def encode_responses(self, sentences: str | Iterable[str]) -> np.ndarray:
         """Embeddings of sentences as replies, by the response network; otherwise as `encode`.
 
-        encode(messages) @ encode_responses(replies).T scores each reply to each message. Training
-        ranks replies by this score.
+        encode(messages) @ encode_responses(replies).T has a score for each message and reply.
+        Training ranks replies by these scores.
         """
         return self.encode(sentences, as_responses=True)
 

@@ -73,7 +73,7 @@ class Team:
         return whole, begins
 
     def sum(self, arrays):
-        """The sums of the workers' arrays, by name. They travel as one; all get the same bits."""
+        """The sums of the workers' arrays, by name. Sent as one. All workers get identical bits."""
         xp = array_module(next(iter(arrays.values())))
         flat = xp.concatenate([*map(xp.ravel, arrays.values())])
         total = xp.empty_like(flat)

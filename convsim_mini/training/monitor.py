@@ -17,7 +17,7 @@ EXPLODED = 100    # a run is stopped at 100 times the loss of its own first step
 
 
 class Monitor:
-    """Shows and records how the training of a Run goes from its step on.
+    """Shows and records the progress of a Run from its current step.
 
     Records of later steps are removed from the log. dev: Model → its measures; machine: the name of
     the hardware, see fast/devices.py; seconds: of training, without measuring and saving

@@ -218,7 +218,7 @@ def _locked(folder):
 def read_log(path):
     """The records of a log.jsonl; a last line that is half written is left out.
 
-    Raises UserError if it is damaged.
+    Raises UserError for other damage.
     """
     with user_errors(f"{path}: is damaged", "move the file away", ValueError):
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []

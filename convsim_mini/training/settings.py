@@ -31,7 +31,7 @@ def flat(values, group=""):
 def config_from_dict(values, where=""):
     """A dict of settings, nested or with dotted names, as a Config. Raises UserError.
 
-    where: the file that they come from; "": the command line, where numbers are texts
+    where: the file that they come from; "": the command line, where numbers are str
     """
     prefix = f"{where}: " if where else "--"
     values, known, nested = flat(values), settings(), {}

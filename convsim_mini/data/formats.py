@@ -47,7 +47,7 @@ def _refuse(path, progress, reading):
 def read_csv(path, progress=None, reading=Reading()):
     """The records of a .csv, whose first line names its columns."""
     lines = text_lines(path, progress, encoding=reading.encoding)
-    return _records(path, _cells_of_csv(path, lines))
+    return _rows_below(path, _cells_of_csv(path, lines))
 
 
 def read_tsv(path, progress=None, reading=Reading()):
@@ -66,14 +66,14 @@ def read_tsv(path, progress=None, reading=Reading()):
     words = len(rows) > 1 and all(cell.strip(' "').isidentifier() for cell in header)
     columns = zip_longest(*rows, fillvalue="")
     if known or words and any(all(" " not in cell for cell in column) for column in columns):
-        return _records(path, _cells_of_tsv(lines))
+        return _rows_below(path, _cells_of_tsv(lines))
     if all(cell.isidentifier() for cell in header):
         say(f"{path}: line 1, {header}, is taken for a pair; if it names the columns, give "
             "--columns INPUT RESPONSE")
-    return _records(path, (line.split("\t") if line else [] for line in lines), FIELDS)
+    return _rows_below(path, (line.split("\t") if line else [] for line in lines), FIELDS)
 
 
-def _records(path, table, given=()):
+def _rows_below(path, table, given=()):
     """The records of a table's rows of cells. given: the names, if the first row is not a header"""
     names = given or names_of_columns(path, next(table))
     for number, cells in enumerate(table, start=1 if given else 2):

@@ -88,7 +88,7 @@ def read_rows(source, progress=None, reading=Reading()):
     source: a file, or a table as in `rows_of_table`. Raises UserError if it cannot be read, or if
     more than 1 in 100 rows are malformed.
     """
-    name, fields, records = _records(source, progress, reading)
+    name, fields, records = _open_source(source, progress, reading)
     number, bad, first = 0, 0, ""
     for some in _held(records, CHUNK):
         part = Part(fields, [], [], len(some))
@@ -108,7 +108,7 @@ def read_rows(source, progress=None, reading=Reading()):
         say(f"{name}: left out {bad} malformed rows of {number:,} (first: {first})")
 
 
-def _records(source, progress, reading):
+def _open_source(source, progress, reading):
     """A source's name, its columns of input and response, and its records, as in formats.py."""
     if isinstance(source, (str, Path)):
         name, records = source, read_file(source, progress, reading)

@@ -5,9 +5,7 @@ import ast
 import dataclasses
 import inspect
 import os
-from functools import reduce
 from itertools import pairwise
-from operator import or_
 from typing import get_args
 
 from ..common.cli import Parser, UserError
@@ -41,20 +39,13 @@ def config_of(given):
     """
     options = expanded(given)
     file = settings_in_file(options.pop("config", None))
-    asked, origin, run = file | options, None, {}
+    asked, origin = file | options, None
     if asked.get("init"):
         origin = describe(asked["init"]).config
-        run = flat(dataclasses.asdict(origin))
-        options = {"stage": origin.stage + 1} | options
-    name = asked.get("preset", run.get("preset", "chat"))
-    preset = {"preset": name, **PRESETS.get(name, {})}        # config_from_dict names the others
-    over_run = "preset" in asked                              # else what the run has changed stays
-    config = config_from_dict(reduce(or_, [                   # what comes later overrides
-        {} if over_run else preset,
-        inherited(run, asked),
-        preset if over_run else for_other_pairs(run, asked),
-        file,
-        options]))
+        below, options = inherited(origin, asked), {"stage": origin.stage + 1} | options
+    else:
+        below = of_preset(asked.get("preset", "chat"))
+    config = config_from_dict(below | file | options)         # the right one overrides the left one
     places = {name: absolute(place) for name in ("init", "nli", "data", "cache", "pairs")
               if (place := getattr(config, name))}
     config = dataclasses.replace(config, **places)            # to be found from any folder
@@ -84,10 +75,23 @@ def settings_in_file(path):
     return expanded(flat(values))
 
 
-def inherited(run, asked):
-    """What --init takes from its run's settings; columns and encoding belong to the run's pairs."""
+def of_preset(name):
+    """A preset's name and its changes to the defaults."""
+    return {"preset": name, **PRESETS.get(name, {})}          # config_from_dict names the others
+
+
+def inherited(origin, asked):
+    """What a run with --init starts from, below the user's own settings, `asked`: a dict.
+
+    origin: the Config of the run that --init names. Columns and encoding belong to its pairs. A
+    preset that the user names overrides what that run had changed.
+    """
+    run = flat(dataclasses.asdict(origin))
     left_out = {"columns", "encoding"} if "pairs" in asked else set()
-    return {name: run[name] for name in run.keys() & (INHERITED - left_out)}
+    kept = {name: run[name] for name in run.keys() & (INHERITED - left_out)}
+    if "preset" in asked:
+        return kept | of_preset(asked["preset"])
+    return of_preset(run["preset"]) | kept | for_other_pairs(run, asked)
 
 
 def for_other_pairs(run, asked):
@@ -97,7 +101,7 @@ def for_other_pairs(run, asked):
     pairs of chats about given topics P@1 is 23.4, and 22.5 after two epochs at the full rates; it
     was 22.4 before). run: settings of the run to start from; asked: the user's
     """
-    if not run or "nli" in asked or absolute(asked.get("pairs", run["pairs"])) == run["pairs"]:
+    if "nli" in asked or absolute(asked.get("pairs", run["pairs"])) == run["pairs"]:
         return {}
     defaults = flat(dataclasses.asdict(Config()))
     preset = defaults | PRESETS[run["preset"]]

@@ -127,8 +127,8 @@ for kind, color in (("SGD", "C0"), ("Adam", "C2"), ("Adagrad", "C1")):
 rare.axhline(target[RARE, 0], color="k", linestyle=":", label="its target")
 axes.set(xlabel="a word's rank by frequency", ylabel="mean squared error of its row",
          title=f"{words:,} words after {steps:,} batches: rare rows have the error")
-rare.set(xlabel=f"step; a batch in {1 / (batch * p[RARE]):.0f} has the row", ylabel="its first value",
-         title="A rare row: SGD creeps, Adam coasts, Adagrad jumps")
+rare.set(xlabel=f"step; a batch in {1 / (batch * p[RARE]):.0f} has the row",
+         ylabel="its first value", title="A rare row: SGD creeps, Adam coasts, Adagrad jumps")
 show(figure, "17_rare_rows_and_warm_up")
 
 # %% [markdown]

@@ -240,27 +240,26 @@ check(1, wind, judge_wind)
 # %% [markdown]
 # ### Exercise 2: break the clock
 #
-# Find timescales with which the encoder takes the word at position 5 for the one at position 0,
-# while positions 0 to 4 all differ.
+# Find the timescales of two hands with which the encoder takes the word at position 35 for the one
+# at position 0, while positions 0 to 34 are all far apart (0.5 or more).
 
 # %%
 def broken_timescales():
-    """→ array of one or more positive timescales t_k."""
+    """→ array of two positive timescales t_k."""
     raise NotImplementedError
 
 
 def judge_broken_timescales(broken_timescales, rng):
     timescales = np.asarray(broken_timescales(), float)
-    assert timescales.ndim == 1 and len(timescales) and (timescales > 0).all(), (
-        "an array of positive numbers")
-    angles = np.arange(6)[:, None] / timescales
+    assert timescales.shape == (2,) and (timescales > 0).all(), "an array of two positive numbers"
+    angles = np.arange(36)[:, None] / timescales
     signal = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-    apart = np.linalg.norm(signal[:, None] - signal, axis=2)  # (6, 6)
-    assert apart[0, 5] < 1e-9, (f"positions 0 and 5 are {apart[0, 5]:.2g} apart; after how many "
-                                "positions is a hand back?")
-    nearest = (apart + 9 * np.eye(6))[:5, :5].min()
-    assert nearest > 0.1, (f"two of the positions 0 to 4 are only {nearest:.2g} apart: a hand goes "
-                           "round too often, or too slowly")
+    apart = np.linalg.norm(signal[:, None] - signal, axis=2)  # (36, 36)
+    assert apart[0, 35] < 1e-9, (f"positions 0 and 35 are {apart[0, 35]:.2g} apart; after how many "
+                                 "positions is a hand back?")
+    nearest = (apart + 9 * np.eye(36))[:35, :35].min()
+    assert nearest > 0.5, (f"two of the positions 0 to 34 are only {nearest:.2g} apart; a hand alone "
+                           "is back too early or moves too little: what can two do together?")
 
 
 check(2, broken_timescales, judge_broken_timescales)

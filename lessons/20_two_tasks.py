@@ -186,37 +186,6 @@ _, cache = nli_features_forward(u1, u2)
 assert np.allclose(features_backward(dy, cache), nli_features_backward(dy, cache))
 
 # %% [markdown]
-# ### Exercise 2: other features
-#
-# Take y = (u1 − u2, (u1 − u2)²) instead. The first part has a sign, so it depends on the order. The
-# square shows whether both are equal. Write the backward.
-
-# %%
-def square_features_forward(u1, u2):
-    """(u1 − u2, (u1 − u2)²): u1, u2: (B, D) → y: (B, 2D), cache."""
-    difference = u1 - u2
-    return np.concatenate([difference, difference**2], axis=1), difference
-
-
-def square_features_backward(dy, cache):
-    """dy: (B, 2D) → du1, du2: (B, D)."""
-    raise NotImplementedError    # cache: u1 − u2
-
-
-def judge_square_features(backward, rng):
-    u1, u2 = rng.standard_normal((2, 4, 3))
-    one = layer_error(lambda u1: square_features_forward(u1, u2), lambda dy, c: backward(dy, c)[0],
-                      [u1], rng)
-    two = layer_error(lambda u2: square_features_forward(u1, u2), lambda dy, c: backward(dy, c)[1],
-                      [u2], rng)
-    assert one < 1e-6, f"du1 has a relative error of {one:.2g}; what is the slope of x² at x = 3?"
-    assert two < 1e-6, (f"du2 has a relative error of {two:.2g}; "
-                        "how does u1 − u2 change when u2 grows, and its square?")
-
-
-check(2, square_features_backward, judge_square_features)
-
-# %% [markdown]
 # ## Two losses, one encoder
 #
 # Now we train a small copy of lesson 18's encoder on this world. An embedding gets only 8 numbers,

@@ -354,6 +354,29 @@ def judge_attention_pool(backward, rng):
 check(1, attention_pool_backward, judge_attention_pool)
 
 # %% [markdown]
+# ### Exercise 2: an input that hides the mistake
+#
+# A check on the wrong input would miss the transpose. Find four words, m = 2, with ds q = dsᵀ q.
+
+# %%
+def hiding_input():
+    """→ q, k, v, dy: (4, 2) each."""
+    raise NotImplementedError
+
+
+def judge_hiding_input(hiding_input, rng):
+    q, k, v, dy = (np.asarray(x, float).reshape(4, 2) for x in hiding_input())
+    p, dp = softmax(q @ k.T / np.sqrt(2)), dy @ v.T
+    ds = p * (dp - (p * dp).sum(axis=1, keepdims=True))
+    least = np.linalg.norm(ds.T @ q, axis=1).min()
+    assert least > 1e-3, f"a key's gradient has a size of {least:.1g}: any check would pass"
+    error = relative_error(ds @ q, ds.T @ q)
+    assert error < 1e-9, f"they differ by {error:.2g}; what would make s, dp and p symmetric?"
+
+
+check(2, hiding_input, judge_hiding_input)
+
+# %% [markdown]
 # ## Where this lives
 #
 # - `core/attention.py`: `attention_forward`, `attention_backward`, for many heads and sentences at

@@ -422,8 +422,8 @@ show(figure, "15_steps")
 #
 # - Layer norm divides the gradient by the size of its input.
 # - In pre-norm a layer's gradient depends on the layers before it, not on how many follow.
-# - The move by a random change is proportional to √L in post-norm, to √ln L in pre-norm; real steps
-#   move both more.
+# - A random change moves the output in proportion to √L in post-norm and to √ln L in pre-norm; a
+#   real step moves both much further.
 #
 # Next: lessons 16 and 17 compare optimisers; lesson 18 puts all of it to work and trains.
 #

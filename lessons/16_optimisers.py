@@ -149,7 +149,7 @@ check(1, largest_rate, judge_largest_rate)
 # ## Adam: a rate for each number
 #
 # Momentum needs λ_min and λ_max, and nobody knows them. **Adam** (Kingma and Ba 2015) uses the size
-# of each number's gradient instead of its curvature, because g = λx grows with λ: with s a running
+# of each number's gradient instead of its curvature, since g = λx grows with λ. With s a running
 # mean of g², the step is m/√s. Make a loss a thousand times steeper along one axis: g and √s grow
 # alike, and the step stays as it is. So the rate says how far x moves, however large the loss is.
 #

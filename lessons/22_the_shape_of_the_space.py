@@ -10,8 +10,7 @@
 # **The answer in thirty seconds.** Trained at scale 40, an encoder of 200 directions puts half of
 # the squared length of its vectors into one that all sentences share. The softmax rewards it, since
 # it turns down a scale that is too high. The price is hubs, sentences near to everything. Taking
-# that direction away makes a search better, but a sensible scale does as much: at 15 nothing has to
-# go.
+# that direction away makes a search better, but a sensible scale, such as 15, does as much.
 #
 # An encoder gives 200 numbers for each sentence. Are all 200 directions in use? Are cosines of
 # unrelated sentences near 0? Does a search sometimes give the same answer to every question?

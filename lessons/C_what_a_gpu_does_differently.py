@@ -82,8 +82,8 @@ for name, made, number in (
 
 # %% [markdown]
 # `tanh_backward` makes three launches, layer norm twelve. So a layer norm goes a dozen times
-# through memory where two would do: read a row, write a row. That is why `fast/layers.cu:
-# add_norm_forward` does layer norm, and the residual before it, in one launch.
+# through memory where two would do: read a row, write a row. That is why `add_norm_forward` of
+# `fast/layers.cu` does layer norm, and the residual before it, in one launch.
 #
 # ## 2. A device that works ahead
 #
@@ -187,12 +187,7 @@ check(1, time_it, judge_time_it)
 # 2, the embedding of some other word, and nobody will ever know. (`np.take(mode="wrap")` does the
 # same.) An id below 0 wraps as well. So the host checks both ends in `encoder_forward`, before the
 # ids are sent.
-
-# %%
-rows, ids = np.arange(5), np.array([7, -1])
-print(f"of 5 rows, {ids} take rows {rows.take(ids, mode='wrap')}, without an error")
-
-# %% [markdown]
+#
 # ## 4. Mantissas
 #
 # A GPU multiplies matrices much faster if numbers may be short: float32 keeps 23 bits after the

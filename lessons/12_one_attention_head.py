@@ -253,7 +253,7 @@ claim("the wrong backward's loss / the right one's", wrong / losses[-20:].mean()
 claim("dk = ds q: its loss / the loss with dk = 0", wrong / none, low=0.9)
 
 # %% [markdown]
-# The wrong gradient buys nothing: in five of six seeds no gradient does better, in the sixth it is
+# The wrong gradient buys nothing: in five of six seeds having none does better, in the sixth it is
 # 6% behind. With dk = 0 the keys stay as they were drawn, and the queries learn to make something
 # of them. The wrong gradient keeps moving the keys while the queries adjust to them. There is no
 # error message: the loss falls, and stops far from where it could be.
@@ -268,12 +268,14 @@ claim("dk = ds q: its loss / the loss with dk = 0", wrong / none, low=0.9)
 # is often said that without the √m the gradient vanishes. Not on average! **Only words that
 # hesitate between two others get a gradient, and theirs is large.**
 #
-# Say that a word hesitates if its largest p is below 0.99. Nearly always its two best scores are
-# then less than ln 99 = 4.6 apart. Gaps between scores grow like √m, so the share of such words
-# falls like 1/√m. What a word that hesitates between a and b gets is p (1 − p)(dp_a − dp_b)(k_a −
-# k_b), and both differences grow like √m. So its g = ‖dq‖/√m, the size of each number in dq, grows
-# like √m. Fewer words, more for each: the *mean* of g stays. The *median*, what the typical word
-# gets, does not.
+# Say that a word hesitates if its largest p is below 0.99. Let g = ‖dq‖/√m be the size of each
+# number in its dq. Then
+#
+# 1. Nearly always the two best scores of a word that hesitates are less than ln 99 = 4.6 apart.
+# 2. Gaps between scores grow like √m, so the share of such words falls like 1/√m.
+# 3. Hesitating between a and b, it gets dq = p (1 − p)(dp_a − dp_b)(k_a − k_b). Each difference
+#    grows like √m, so ‖dq‖ grows like m, and g like √m.
+# 4. Fewer words, more for each: the *mean* of g stays. The *median*, a typical word's g, does not.
 #
 # **Predict:** without the √m, from m = 64 to m = 1024: by which factor do the words that hesitate
 # become fewer? And the mean of g?
@@ -350,6 +352,29 @@ def judge_attention_pool(backward, rng):
 
 
 check(1, attention_pool_backward, judge_attention_pool)
+
+# %% [markdown]
+# ### Exercise 2: an input that hides the mistake
+#
+# A check on the wrong input would miss the transpose. Find four words, m = 2, with ds q = dsᵀ q.
+
+# %%
+def hiding_input():
+    """→ q, k, v, dy: (4, 2) each."""
+    raise NotImplementedError
+
+
+def judge_hiding_input(hiding_input, rng):
+    q, k, v, dy = (np.asarray(x, float).reshape(4, 2) for x in hiding_input())
+    p, dp = softmax(q @ k.T / np.sqrt(2)), dy @ v.T
+    ds = p * (dp - (p * dp).sum(axis=1, keepdims=True))
+    least = np.linalg.norm(ds.T @ q, axis=1).min()
+    assert least > 1e-3, f"a key's gradient has a size of {least:.1g}: any check would pass"
+    error = relative_error(ds @ q, ds.T @ q)
+    assert error < 1e-9, f"they differ by {error:.2g}; what would make s, dp and p symmetric?"
+
+
+check(2, hiding_input, judge_hiding_input)
 
 # %% [markdown]
 # ## Where this lives

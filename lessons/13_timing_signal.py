@@ -141,7 +141,7 @@ expect(np.abs(signal - signal_by_hand(1500, width)).max(), 0, 1e-9, "ours agains
 #
 # (Ci is the cosine integral. It is about 0.577 + ln x for a small x, and about 0 for a large one.
 # The short form holds from about 3 words on.) Similarity falls with the *logarithm* of the
-# distance: from 10 to 100 it loses as much as from 100 to 1,000, a quarter.
+# distance: from 10 to 100 it loses as much as from 100 to 1,000, namely 0.25.
 #
 # **Predict** the cosine at distance 100, where ln Δ = 4.605: 1 − (0.577 + 4.605)/9.21 is …
 
@@ -183,28 +183,31 @@ expect(derived_cosine(100), 0.43, 0.45, "at distance 100: 1 − 5.18/9.21 = 0.44
 #
 # signal(p + Δ) follows from signal(p) if each hand is turned by Δ/t_k, whatever p is. That is a
 # linear map, so one matrix of queries can ask for "the word three before me" at every position.
-# Below, a matrix is fitted by least squares at the positions 0 to 199. Then each position from 203
-# to 399 asks for its third predecessor, as a head does: by the largest product.
+# Below, a matrix is fitted by least squares at the positions 0 to 199. Then each position asks for
+# its third predecessor, as a head does: by the largest product.
 #
-# **Predict** how often the right position is found: with sines? With a random vector for each
-# position, as a learned table starts?
+# **Predict** how often the right position is found from 203 on: with sines? With a random vector
+# for each position, as a learned table starts?
 
 # %%
 def found_three_back(rows):
-    """Share of the positions 203 to 399 whose third predecessor gets the largest product."""
+    """Share of positions whose third predecessor gets the largest product: fitted, unseen ones."""
     matrix = np.linalg.lstsq(rows[3:200], rows[:197], rcond=1e-10)[0]
-    scores = rows[203:] @ matrix @ rows.T                     # (197, 400): queries times keys
-    return float((scores.argmax(axis=1) == np.arange(200, 397)).mean())
+    scores = rows[3:] @ matrix @ rows.T                       # (397, 400): queries times keys
+    found = scores.argmax(axis=1) == np.arange(397)
+    return found[:197].mean(), found[200:].mean()
 
 
 by_sines = found_three_back(signal_by_hand(400, d))
 by_random = found_three_back(random_signal(400, d))
-claim("three words back, at positions not seen: found with sines", by_sines, low=0.9)
-expect(by_random, 0, 0.1, "… found with random vectors")
+claim("three words back, at positions not seen: found with sines", by_sines[1], low=0.9)
+claim("… found with random vectors, where the matrix was fitted", by_random[0], low=0.8)
+expect(by_random[1], 0, 0.1, "… at positions not seen")
 
 # %% [markdown]
-# With sines the right position is always found, with random vectors nearly never. What a matrix
-# learns about sines holds at positions that it has not seen.
+# With sines the right position is always found. With random vectors it is found at 96% of the
+# positions that the matrix was fitted to, and nearly never elsewhere: the matrix knows them by
+# heart. What it learns about sines holds at positions that it has not seen.
 #
 # ### Exercise 1: wind the clock forward
 #
@@ -237,27 +240,26 @@ check(1, wind, judge_wind)
 # %% [markdown]
 # ### Exercise 2: break the clock
 #
-# Find timescales with which the encoder takes the word at position 5 for the one at position 0,
-# while positions 0 to 4 all differ.
+# Find the timescales of two hands with which the encoder takes the word at position 35 for the one
+# at position 0, while positions 0 to 34 are all far apart (0.5 or more).
 
 # %%
 def broken_timescales():
-    """→ array of one or more positive timescales t_k."""
+    """→ array of two positive timescales t_k."""
     raise NotImplementedError
 
 
 def judge_broken_timescales(broken_timescales, rng):
     timescales = np.asarray(broken_timescales(), float)
-    assert timescales.ndim == 1 and len(timescales) and (timescales > 0).all(), (
-        "an array of positive numbers")
-    angles = np.arange(6)[:, None] / timescales
+    assert timescales.shape == (2,) and (timescales > 0).all(), "an array of two positive numbers"
+    angles = np.arange(36)[:, None] / timescales
     signal = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-    apart = np.linalg.norm(signal[:, None] - signal, axis=2)  # (6, 6)
-    assert apart[0, 5] < 1e-9, (f"positions 0 and 5 are {apart[0, 5]:.2g} apart; after how many "
-                                "positions is a hand back?")
-    nearest = (apart + 9 * np.eye(6))[:5, :5].min()
-    assert nearest > 0.1, (f"two of the positions 0 to 4 are only {nearest:.2g} apart: a hand goes "
-                           "round too often, or too slowly")
+    apart = np.linalg.norm(signal[:, None] - signal, axis=2)  # (36, 36)
+    assert apart[0, 35] < 1e-9, (f"positions 0 and 35 are {apart[0, 35]:.2g} apart; after how many "
+                                 "positions is a hand back?")
+    nearest = (apart + 9 * np.eye(36))[:35, :35].min()
+    assert nearest > 0.5, (f"two of the positions 0 to 34 are only {nearest:.2g} apart; a hand alone "
+                           "is back too early or moves too little: what can two do together?")
 
 
 check(2, broken_timescales, judge_broken_timescales)
@@ -311,8 +313,8 @@ claim("… with the signal: loss at the end", with_losses[-1], high=0.02)
 claim("… with random vectors: loss at the end", random_losses[-1], high=0.02)
 
 # %% [markdown]
-# For this task random vectors are enough: any distinct position vectors will do. What sines add is
-# the previous experiment: one matrix that works at unseen positions.
+# For this task random vectors are enough, too. What sines add is the previous experiment: one
+# matrix that works at unseen positions.
 #
 # ## Where this lives
 #
@@ -320,7 +322,7 @@ claim("… with random vectors: loss at the end", random_losses[-1], high=0.02)
 #   `placed_embedding_forward` multiplies by √d and adds this constant at the words' positions.
 # - The paper, §2.3.2: a "timing signal" of sines and cosines, as in
 #   [tensor2tensor](https://github.com/tensorflow/tensor2tensor): all sines, then all cosines.
-#   Vaswani et al. (2017) print them in turns.
+#   Vaswani et al. (2017) interleave them.
 # - To read further: [RoFormer](https://arxiv.org/abs/2104.09864), which turns queries and keys by
 #   these angles instead of adding them, as most large models do today.
 
@@ -332,6 +334,7 @@ claim("… with random vectors: loss at the end", random_losses[-1], high=0.02)
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
 # | three words back, at positions not seen: found with sines | 1 ± 0 | 1 to 1 | below 0.9 |
+# | … found with random vectors, where the matrix was fitted | 0.971 ± 0.01 | 0.954 to 0.98 | below 0.8 |
 # | who won, without the signal: the least loss; ln 2 = 0.693 | 0.694 ± 4e-05 | 0.694 to 0.694 | below 0.693, above 0.713 |
 # | … with the signal: loss at the end | 0.000581 ± 8e-05 | 0.000495 to 0.000684 | above 0.02 |
 # | … with random vectors: loss at the end | 0.00061 ± 1e-05 | 0.000593 to 0.000622 | above 0.02 |
@@ -340,7 +343,8 @@ claim("… with random vectors: loss at the end", random_losses[-1], high=0.02)
 # ## What you know now
 #
 # - Attention by itself has no order: words in any order give one vector. The loss stays at ln 2.
-# - Any vector for each position mends that. With sines one matrix can ask for "three words back".
+# - A random vector for each position mends that. With sines one matrix can ask for "three words
+#   back", also at positions that it has not seen.
 # - On average the similarity of two positions falls with the logarithm of their distance.
 #
 # Next: lesson 14 runs many heads on many sentences of different lengths, without any padding.

@@ -5,11 +5,11 @@
 # **Gives** attention over sentences of all lengths, without padding; what padding would cost.
 # **Time** 60 minutes. If you will never pack sentences, read the first three parts.
 #
-# **The answer in thirty seconds.** A head is a slice of the columns, so several heads cost a
-# reshape and nothing else. Sentences differ in length, and many programs pad every sentence to the
-# longest of its batch and mask the padding. That costs many times the scores that the sentences
-# need, and if you forget the mask, nothing tells you. Sort by length instead: sentences of one
-# length are an array already.
+# **The answer in thirty seconds.** A head is a slice of the columns, so several heads are a reshape
+# away; they cost h times the scores, but no more parameters and products. Many programs pad every
+# sentence to the longest of its batch and mask the padding. That costs many times the scores that
+# the sentences need, and if you forget the mask, nothing tells you. Sort by length instead:
+# sentences of one length are an array already.
 
 # %%
 import sys
@@ -41,7 +41,8 @@ def softmax(s):
 #
 # Two heads lose nothing: the first looks at a, the second at b, and each moves only its half of the
 # numbers. So cut the d columns into h slices of width m = d/h and let each slice have its own
-# softmax. It costs no parameters and no more multiplications: h · n² · m = n² d for the scores.
+# softmax. It costs no parameters and no more multiplications, h · n² · m = n² d for the scores. But
+# there are h n² scores instead of n², each with its exponential, and the backward needs all of p.
 #
 # ## Heads by a reshape
 #
@@ -336,7 +337,7 @@ check(1, leaks, judge_leaks)
 # %% [markdown]
 # ## What you know now
 #
-# - A head is a slice of the columns, and costs a reshape.
+# - A head is a slice of the columns: it costs a reshape, and a set of scores to keep.
 # - With padding, every sentence costs as much as the longest; a forgotten mask changes all others.
 # - Groups of equal length need neither padding nor mask.
 #

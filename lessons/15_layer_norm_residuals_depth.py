@@ -6,9 +6,9 @@
 # **Time** 60 minutes, in two parts; the second begins at "Residuals".
 #
 # **The answer in thirty seconds.** A residual, x + f(x), hands the gradient past every layer
-# unchanged. A norm keeps the stream at one size. Put the norm on the branch (pre-norm) and each
-# layer's gradient is independent of how many layers follow; put it on the stream (post-norm) and it
-# is even, but each step shakes the output more, the deeper the stack.
+# unchanged. A norm keeps what a layer sees at one size. Put the norm on the branch (pre-norm) and
+# each layer's gradient is independent of how many layers follow; put it on the stream (post-norm)
+# and it is even, but each step shakes the output more, the deeper the stack.
 #
 # A Transformer of six layers has twelve sublayers in a row. In lesson 3 such a stack of plain
 # layers lost its gradient. Two small additions keep it alive, and their *order* decides how well.
@@ -254,11 +254,13 @@ check(2, blind_start, judge_blind_start)
 # - **Post-norm**, x ← norm(x + f(x)), the original Transformer. Going back, norm divides by
 #   √(1 + c), the spread of its input; then the residual multiplies by √(1 + c): G_l = 1.
 # - **Pre-norm**, x ← x + f(norm(x)), and one norm at the end. f sees a stream of size 1 and
-#   always adds c: V_l = 1 + c l. Backwards, what comes through f is divided by the stream's size.
-#   Going down one sublayer, G is multiplied by 1 + c/V_l. Because V_{l+1} = V_l + c, this factor is
-#   V_{l+1}/V_l. In the product of these fractions all but two terms cancel: G_l = G_L · V_L/V_l.
-#   The norm at the end gives G_L = 1/V_L, so G_l = **1/V_l = 1/(1 + c l)**. L has cancelled: a
-#   sublayer's gradient does not depend on how many come after it.
+#   always adds c: V_l = 1 + c l. Backwards, what comes through f is divided by the stream's size,
+#   so going down one sublayer multiplies G by 1 + c/V_l = V_{l+1}/V_l. From the end down to l
+#
+# G_l = G_L · (V_L/V_{L−1}) · (V_{L−1}/V_{L−2}) · … · (V_{l+1}/V_l) = G_L · V_L/V_l
+#
+# The norm at the end gives G_L = 1/V_L, so G_l = **1/V_l = 1/(1 + c l)**. L has cancelled: a
+# sublayer's gradient does not depend on how many come after it.
 #
 # ![One sublayer of each of the four stacks](pictures/15_four_stacks.svg)
 #
@@ -316,7 +318,7 @@ figure, axes = plt.subplots()
 for kind, color in zip(derived, ("C7", "C3", "C1", "C0")):
     axes.semilogy(height, measured[kind], "o", color=color, markersize=4, label=kind)
     axes.semilogy(height, derived[kind], "k:", label="derived" if kind == "pre" else None)
-axes.set(title="Gradients of four stacks: only with norms do they keep their size",
+axes.set(title="Gradients of four stacks: only norms keep them from vanishing or exploding",
          xlabel="sublayers below (0: the input)",
          ylabel="size of the gradient there (root mean square)", ylim=(1e-7, 1e3))
 show(figure, "15_layer_norm_residuals_depth")
@@ -368,14 +370,27 @@ def moved(kind, depth, by_gradient, delta=1e-6):
     return math.sqrt(mean_square(stack_forward(kind, words, changed)[0] - before)) / delta
 
 
-steps, along = ({kind: [moved(kind, depth, by_gradient) for depth in (1, 48)]
+depths = np.array([1, 3, 12, 48])
+steps, along = ({kind: [moved(kind, depth, by_gradient) for depth in depths]
                  for kind in ("post", "pre")} for by_gradient in (False, True))
 claim("random change, pre-norm: 48 sublayers / 1; derived 3.2",
-      steps["pre"][1] / steps["pre"][0], 2.2, 4.5)
-claim("random change, post-norm: 48 / 1; derived 6.9", steps["post"][1] / steps["post"][0], 4.5, 12)
-claim("the gradient's sign, pre-norm: 48 / 1", along["pre"][1] / along["pre"][0], 16, 64)
+      steps["pre"][-1] / steps["pre"][0], 2.2, 4.5)
+claim("random change, post-norm: 48 / 1; derived 6.9", steps["post"][-1] / steps["post"][0], 4.5,
+      12)
+claim("the gradient's sign, pre-norm: 48 / 1", along["pre"][-1] / along["pre"][0], 16, 64)
 claim("the gradient's sign: post-norm / pre-norm at 48 sublayers",
-      along["post"][1] / along["pre"][1], low=1.5)
+      along["post"][-1] / along["pre"][-1], low=1.5)
+
+figure, axes = plt.subplots()
+for kind, color in (("post", "C1"), ("pre", "C0")):
+    axes.loglog(depths, along[kind], "s-", color=color, label=f"{kind}-norm, the gradient's sign")
+    axes.loglog(depths, steps[kind], "o", color=color, label=f"{kind}-norm, a random change")
+axes.loglog(depths, np.sqrt(2 * C * depths / (1 + C)), "k:", label="derived, ∝ √L and √ln(1 + cL)")
+axes.loglog(depths, np.sqrt(2 * np.log(1 + C * depths)), "k:")
+axes.set(title="With depth a random change grows slowly, a step of training fast",
+         xlabel="sublayers, L", ylabel="move of the output / relative change δ", xticks=depths,
+         xticklabels=depths)
+show(figure, "15_steps")
 
 # %% [markdown]
 # A random change moves the pre-norm stack 3 times as far and the post-norm stack 7 times. A step
@@ -407,7 +422,8 @@ claim("the gradient's sign: post-norm / pre-norm at 48 sublayers",
 #
 # - Layer norm divides the gradient by the size of its input.
 # - In pre-norm a layer's gradient depends on the layers before it, not on how many follow.
-# - Random changes move a post-norm stack by √L, a pre-norm one by √ln L; real steps move both more.
+# - A random change moves the output in proportion to √L in post-norm and to √ln L in pre-norm; a
+#   real step moves both much further.
 #
 # Next: lessons 16 and 17 compare optimisers; lesson 18 puts all of it to work and trains.
 #

@@ -5,11 +5,10 @@
 # **Gives** row-wise Adagrad and warm-up, and why the library uses Adam only for matrices.
 # **Time** 45 minutes.
 #
-# **The answer in thirty seconds.** Adam was made for numbers that have a gradient in every step.
-# The row of a rare word has one in only a few of a thousand steps, and after each of them Adam
-# keeps moving it for ten more. Adagrad gives each row a rate that falls with its own use, so rare
-# rows still make large steps. And Adam's first steps are as long as they are noisy, so the rate
-# starts near zero: warm-up.
+# **The answer in thirty seconds.** Rare words need large steps and frequent ones small steps, which
+# no single rate can give. Adagrad gives each row a rate that falls with its own use. Adam comes
+# close, but its means go through all rows in every step, and take two more tables of memory. And
+# because Adam's first step is all noise at full length, the rate starts near zero: warm-up.
 
 # %%
 import sys
@@ -58,7 +57,7 @@ def gradient_of(table, draw, noise=1.0):
 
 
 # %% [markdown]
-# With a constant rate 2/p_1 = 15 is the limit for SGD. Adam would help, but it has two faults here.
+# With a constant rate 2/p_1 = 15 is the limit for SGD. Adam helps, but it has two faults here.
 #
 # - It is dense: m and s are two more tables (920 MB for the default table; one sum per row takes
 #   1 MB), and every step goes through all rows.
@@ -70,7 +69,7 @@ def gradient_of(table, draw, noise=1.0):
 
 # %%
 after_one = -adam_moves(np.append(0.02, np.zeros(200)), first=10_000)
-expect(after_one.sum(), 31, 32, "Adam, one occurrence: the way that the row goes, in rates")
+expect(after_one.sum(), 31, 32, "Adam, one occurrence: how far the row travels, in rates")
 
 # %% [markdown]
 # **Adagrad** (Duchi et al. 2011) divides by the root of the *sum* of all squares so far. Then the
@@ -87,8 +86,11 @@ expect(after_one.sum(), 31, 32, "Adam, one occurrence: the way that the row goes
 
 # %%
 def trained(kind, rate):
-    """Mean squared error of each row after `steps` batches; the rate falls to zero."""
-    table, draw = np.zeros((words, d)), np.random.default_rng(seed(1))
+    """Each row's mean squared error after `steps` batches, and a rare row's path.
+
+    The rate falls to zero.
+    """
+    path, table, draw = [], np.zeros((words, d)), np.random.default_rng(seed(1))
     (m, s), squares = np.zeros((2, words, d)), np.full(words, Adaptive.FIRST_SQUARE)
     for t in range(1, steps + 1):
         grad = gradient_of(table, draw)
@@ -97,14 +99,15 @@ def trained(kind, rate):
             adam([table], [dense(grad, table)], [m], [s], t, now, 0.9, 0.999, 1e-8)
         else:
             update_rows(table, grad, now, squares if kind == "Adagrad" else None)
-    return ((table - target) ** 2).mean(axis=1)
+        path.append(table[RARE, 0])
+    return ((table - target) ** 2).mean(axis=1), path
 
 
-chosen = {}
+RARE, chosen, paths = 600 + np.abs(target[600:700, 0]).argmax(), {}, {}    # it has far to go
 for kind, some in (("SGD", (3, 7, 14)), ("Adam", (0.03, 0.1, 0.2)), ("Adagrad", (0.3, 0.7, 1.5))):
     errors = [trained(kind, rate) for rate in some]
-    chosen[kind] = min(errors, key=np.mean)
-    for rate, error in zip(some, errors):
+    chosen[kind], paths[kind] = min(errors, key=lambda each: each[0].mean())
+    for rate, (error, _) in zip(some, errors):
         print(f"{kind:8} rate {rate:<5} error, words 1 to 10: {error[:10].mean():.4f}   "
               f"101 to 1000: {error[100:].mean():.3f}")
 claim("words 101 to 1000: error of SGD, rate 14 / of Adagrad, best rate",
@@ -115,16 +118,17 @@ claim("words 1 to 10: error of SGD / of Adagrad, at the same rates",
 claim("share of SGD's error in words 101 to 1000", chosen["SGD"][100:].sum() / chosen["SGD"].sum(),
       low=0.95)
 
-figure, (axes, lone) = plt.subplots(1, 2, figsize=(12, 4.4), width_ratios=[1.4, 1])
+figure, (axes, rare) = plt.subplots(1, 2, figsize=(12, 4.4), width_ratios=[1.2, 1])
 edges = np.unique(np.geomspace(1, words, 13).astype(int))
 for kind, color in (("SGD", "C0"), ("Adam", "C2"), ("Adagrad", "C1")):
     means = [chosen[kind][a - 1:b - 1].mean() for a, b in zip(edges, edges[1:])]
     axes.loglog(np.sqrt(edges[:-1] * edges[1:]), means, "o-", color=color, label=kind)
+    rare.plot(paths[kind], color=color, label=kind)
+rare.axhline(target[RARE, 0], color="k", linestyle=":", label="its target")
 axes.set(xlabel="a word's rank by frequency", ylabel="mean squared error of its row",
          title=f"{words:,} words after {steps:,} batches: rare rows have the error")
-lone.bar(range(30), after_one[:30], color="C2", label="one gradient, at step 0")
-lone.set(xlabel="steps after it", ylabel="move of the row, in rates",
-         title=f"Adam moves a row on and on: {after_one.sum():.1f} rates")
+rare.set(xlabel=f"step; a batch in {1 / (batch * p[RARE]):.0f} has the row",
+         ylabel="its first value", title="A rare row: SGD creeps, Adam coasts, Adagrad jumps")
 show(figure, "17_rare_rows_and_warm_up")
 
 # %% [markdown]
@@ -180,14 +184,14 @@ derived = np.sqrt(0.1 / 1.9 * (1 + 0.9**20) / (1 - 0.9**20))
 expect(noisy[0], 0.99, 1.01, "pure noise: rms of step 1, in rates")
 expect(noisy[19] / derived, 0.9, 1.1, f"… of step 20, over the derived {derived:.2f}")
 expect(moves.sum(axis=0).std() / (warming[:, None] * moves).sum(axis=0).std(), 6, 16,
-       "20 steps of noise: without warm-up x moves so many times as far")
+       "20 steps of noise: x travels this many times as far without warm-up")
 t = np.arange(1, 21)
 figure, axes = plt.subplots(figsize=(8, 3.6))
 axes.plot(t, noisy, "o", label="without warm-up")
 axes.plot(t, np.sqrt(0.1 / 1.9 * (1 + 0.9**t) / (1 - 0.9**t)), "k:", label="derived")
 axes.plot(t, warming * noisy, "s-", color="C2", label="with warm-up over 100 steps")
 axes.set(xlabel="step", ylabel="rms of a number's move, in rates", xticks=(1, 5, 10, 15, 20),
-         title="Pure noise: Adam's first steps are four times as long as later ones")
+         title="Pure noise: Adam's first step is four times as long as later ones")
 show(figure, "17_warm_up")
 
 # %% [markdown]

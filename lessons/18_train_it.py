@@ -278,10 +278,16 @@ for name, (losses, spread, gap, ratio) in patients.items():
     print(f"{name:20}{np.mean(losses[-10:]) - ln_K:12.2f}{spread:9.3f}{gap:9.2f}{ratio:9.4f}")
 
 # %%
-figure, axes = plt.subplots()
-for k, (name, (losses, *_)) in enumerate(patients.items()):
+figure, (axes, dots) = plt.subplots(1, 2, figsize=(12, 4.6), width_ratios=[1.4, 1])
+for k, (name, (losses, spread, gap, _)) in enumerate(patients.items()):
     axes.plot(range(1, len(losses) + 1), losses, label=name, color=f"C{k}",
               linewidth=2.5 if name == "healthy" else 1.3)
+    dots.plot(max(spread, 1e-3), gap, "o", color=f"C{k}", markersize=9)
+    dots.annotate(name, (max(spread, 1e-3), gap), (0, 8 if gap > 0.3 else -16), ha="center",
+                  textcoords="offset points", fontsize=9)
+dots.set(xscale="log", xlabel="spread of the wrong scores", ylabel="gap, in spreads",
+         title="Two numbers part what losses near ln K hide")
+dots.margins(0.2)
 axes.axhline(ln_K, color="k", linestyle=":", label="ln K = 5.55")
 axes.set(xlabel="step", ylabel="loss of 256 pairs (nats)", ylim=(4, 12),
          title="Seven runs: only the healthy one falls well below ln K")
@@ -294,12 +300,13 @@ show(figure, "18_patients")
 #
 # | loss | spread | gap | ratio | then |
 # | --- | --- | --- | --- | --- |
-# | falls to ln K, stays | shrinks | ≈ 0.4 | healthy | messages and replies do not belong together: read ten pairs as *text* |
-# | only noise | as at the start | as at the start | 0 | nothing is updated: the rate, or it updates a copy |
-# | leaps up, then near ln K | any | any | 2 to 4 times as large | the rate: divide by ten until it is quiet |
-# | rises | grows | negative | healthy | a sign; `directional_error` says so in two evaluations |
-# | a little below ln K, flat | ≤ 1 | 2, as if healthy | healthy | the scores cannot grow: the scale (lesson 9) |
-# | ln K to two digits | small | small | any | all sentences have nearly the same vector. Check the ids first, then each layer |
+# | falls well below ln K | 1.3 | 2.7 | 0.023 | healthy |
+# | falls to ln K, stays | shrinks, to 0.16 | 0.46 | 0.013 | messages and replies do not belong together: read ten pairs as *text* |
+# | only noise | as at the start, 1.9 | as at the start, 1.0 | 0 | nothing is updated: the rate, or it updates a copy |
+# | leaps up, then near ln K | 0.09 | 1.0 | three times as large, 0.072 | the rate: divide by ten until it is quiet |
+# | rises | grows, to 14 | negative | healthy | a sign; `directional_error` says so in two evaluations |
+# | a little below ln K, flat | 0.30 | 1.8, nearly healthy | healthy | the scores cannot grow: the scale (lesson 9) |
+# | ln K to two digits | 0.07 | 0.22 | 0.016 | all sentences have nearly the same vector. Check the ids first, then each layer |
 #
 # Even the healthy run starts *above* ln K. This encoder begins as a weighted bag of words, so at a
 # scale of 15 its scores differ a lot from the first step on, and some of them are confidently
@@ -431,7 +438,7 @@ claim("loss on dev less that of all batches seen again", measured[-1][2] - np.me
 # ## What you know now
 #
 # - Before a long run: the loss at the start, one batch by heart, the size of an update.
-# - Where a loss is stuck, spread, gap and ratio say why.
+# - When a loss is stuck, three numbers say why: spread, gap and ratio.
 # - Name the baseline next to every score: over TF-IDF 15 points of P@10, but 1 to 4 of P@1.
 #
 # To read on: [A recipe for training neural networks](https://karpathy.github.io/2019/04/25/recipe/)

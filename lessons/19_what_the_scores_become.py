@@ -6,9 +6,9 @@
 # **Time** 50 minutes.
 #
 # **The answer in thirty seconds.** The loss pushes every score towards one number that we can write
-# down: how many times as likely a reply is after this input as it is overall, as a logarithm. That
-# divides frequency out, so "yes" gets no score for fitting everywhere. And a batch of K replies can
-# reveal at most ln K nats of what a model knows.
+# down: the log of how much likelier a reply becomes after this input. That divides frequency out,
+# so "yes" gets no score for fitting everywhere. And a batch of K replies can reveal at most ln K
+# nats of what a model knows.
 #
 # Lesson 5 derived the loss's gradient. At which scores is it zero? Up to a constant for each input
 # there is one best score for each pair.
@@ -65,17 +65,19 @@ def draw(K):
     return np.divmod(rng.choice(joint.size, K, p=joint.ravel()), replies)
 
 
-def learned_scores(K=64, steps=4000):
+def learned_scores(K=64, steps=4000, lower=0):
     """A table of scores after training on random batches, the mean of its second half.
 
-    → (60, 200). Softmax ignores a number that is added to a whole row, so each row is shifted until
-    its mean over the input's own replies equals the PMI's.
+    lower: by how much duplicates of a true reply count for less; 30 leaves them out → (60, 200).
+    Softmax ignores a number that is added to a whole row, so each row is shifted until its mean
+    over the input's own replies equals the PMI's.
     """
-    scores, mean = np.zeros((inputs, replies)), np.zeros((inputs, replies))
+    scores, mean, own = np.zeros((inputs, replies)), np.zeros((inputs, replies)), np.eye(K)
     for step in tqdm(range(steps), disable=None):
-        i, j = draw(K)
-        _, cache = batch_softmax_forward(scores[i], one_hot[j])
-        du, _ = batch_softmax_backward(1.0, cache)
+        i, j = draw(K)    # u · v = scores[i, j] − lower, if the reply is the true one's text, + own
+        u, v = [scores[i], -lower * one_hot[j], lower * own], [one_hot[j], one_hot[j], own]
+        _, cache = batch_softmax_forward(np.hstack(u), np.hstack(v))
+        du = batch_softmax_backward(1.0, cache)[0][:, :replies]
         np.add.at(scores, i, -0.5 * K * min(1, 2 - 2 * step / steps) * du)
         if step >= steps // 2:
             mean += scores / (steps - steps // 2)
@@ -117,7 +119,41 @@ show(figure, "19_what_the_scores_become")
 #
 # In a large batch P is q e^s/(q e^s + 1 − q) if "yes" has the score s and others their PMI: s = 0.
 #
-# ### Exercise 1: wrong answers from elsewhere
+# Many programs leave duplicates out of the softmax, because they are not really wrong. What happens
+# to "yes" then?
+
+# %%
+left_out = (learned_scores(lower=30) - pmi)[:, 0].mean()
+claim("duplicates left out: score of “yes” above its PMI", left_out, 0.2, 0.5)
+
+# %% [markdown]
+# It ends a third of a nat too high: frequency is no longer divided out completely.
+#
+# ### Exercise 1: leave the duplicates out
+#
+# Derive this number. Of K rows a = qK have the reply "yes", n = K − a have others. Now a row with
+# "yes" sees one copy of it next to n others; each other row still sees a copies, and n others in
+# all. Take e^PMI of these others as 1, its mean. At which s do all pulls equal all pushes?
+
+# %%
+def score_of_yes(K, q):
+    """The score s of a reply with the share q, above its PMI, if duplicates are left out."""
+    raise NotImplementedError
+
+
+def judge_score_of_yes(score_of_yes, rng):
+    for K, q in ((64, 0.25), (int(rng.integers(20, 500)), rng.uniform(0.02, 0.7)), (4, 0.25)):
+        z, a, n = np.exp(score_of_yes(K, q)), q * K, (1 - q) * K
+        pull, push = a * n / (z + n), n * a * z / (a * z + n)
+        assert abs(pull - push) < 1e-6 * a, (
+            f"K = {K}, q = {q:.2f}: the {a:.1f} rows with “yes” pull by {pull:.3f} in all, the "
+            f"others push by {push:.3f}; what share has “yes” in a row of each kind?")
+
+
+check(1, score_of_yes, judge_score_of_yes)
+
+# %% [markdown]
+# ### Exercise 2: wrong answers from elsewhere
 #
 # Suppose that you draw the wrong answers yourself, with chances q(j): each text as often as any
 # other, say. At which scores is the loss lowest then?
@@ -146,7 +182,7 @@ def judge_wanted(wanted_scores, rng):
             "the chance of a true reply to be divided?")
 
 
-check(1, wanted_scores, judge_wanted)
+check(2, wanted_scores, judge_wanted)
 
 # %% [markdown]
 # ## What a larger batch buys
@@ -166,13 +202,19 @@ check(1, wanted_scores, judge_wanted)
 # %%
 least = int(np.ceil(np.exp(information)))
 shares = {}
-for K in (2, least, 64, 512):
+for K in (2, 4, least, 20, 64, 512):
     shown = [np.log(K) - batch_softmax_forward(pmi[i], one_hot[j])[0]
              for i, j in (draw(K) for _ in range(max(60, 40_000 // K)))]
     shares[K] = np.mean(shown) / information
     print(f"K = {K}: ln K = {np.log(K):.2f}, share of I that shows {shares[K]:.2f}")
 claim("share of I that the least K with ln K ≥ I shows", shares[least], 0.5, 0.9)
 claim("share of I that K = 512 shows", shares[512], 0.95, 1.05)
+figure, axes = plt.subplots(figsize=(8, 3.4))
+axes.semilogx([*shares], [min(np.log(K) / information, 1) for K in shares], "k:", label="at most")
+axes.semilogx([*shares], [*shares.values()], "o-", label="measured with the true PMI as scores")
+axes.set(xlabel="K, the batch", ylabel="share of I that shows", ylim=(0, 1.1),
+         title="No batch shows more than ln K, and near I it shows less")
+show(figure, "19_larger_batch")
 
 # %% [markdown]
 # Batches of 2 show 26% of I, of 9 show 69%, of 512 show 99%. So ln K ≥ I is necessary, not enough.
@@ -180,29 +222,6 @@ claim("share of I that K = 512 shows", shares[512], 0.95, 1.05)
 # It also means that losses at different K cannot be compared, and neither can a P@1 among different
 # numbers of candidates. That is why the evaluation always takes 100.
 #
-# ### Exercise 2: too few candidates
-#
-# A model knows I nats. What is the smallest K, the number of candidates, at which ln K does not
-# forbid that it shows them all?
-
-# %%
-def least_batch(information):
-    """The smallest whole K at which ln K does not forbid it; information: I in nats."""
-    raise NotImplementedError
-
-
-def judge_least_batch(least_batch, rng):
-    for I in (0.1, information, *rng.uniform(1, 8, 3)):
-        K = least_batch(I)
-        assert K == int(K) and K >= 1, f"I = {I:.2f}: {K} is not a number of candidates"
-        assert np.log(K) >= I, f"I = {I:.2f}: ln {K} = {np.log(K):.2f} is less"
-        assert np.log(K - 1 + 1e-300) < I, (
-            f"I = {I:.2f}: {K - 1} candidates would do; nats or bits?")
-
-
-check(2, least_batch, judge_least_batch)
-
-# %% [markdown]
 # ## Where this lives
 #
 # - `core/losses.py`: `batch_softmax_forward`.
@@ -218,14 +237,15 @@ check(2, least_batch, judge_least_batch)
 # | --- | --- | --- | --- |
 # | score of “yes” above its PMI | -0.00834 ± 0.003 | -0.0119 to -0.00452 | below -0.1, above 0.1 |
 # | replies met in less than one batch of 50: score above PMI | -0.131 ± 0.01 | -0.144 to -0.112 | below -0.3, above 0 |
-# | share of I that the least K with ln K ≥ I shows | 0.7 ± 0.01 | 0.686 to 0.709 | below 0.5, above 0.9 |
-# | share of I that K = 512 shows | 0.991 ± 0.004 | 0.986 to 0.995 | below 0.95, above 1.05 |
+# | duplicates left out: score of “yes” above its PMI | 0.349 ± 0.01 | 0.332 to 0.366 | below 0.2, above 0.5 |
+# | share of I that the least K with ln K ≥ I shows | 0.7 ± 0.009 | 0.688 to 0.708 | below 0.5, above 0.9 |
+# | share of I that K = 512 shows | 0.994 ± 0.002 | 0.992 to 0.996 | below 0.95, above 1.05 |
 
 # %% [markdown]
 # ## What you know now
 #
 # - The scores that the loss wants are the PMI of input and reply: frequency is divided out.
-# - Equal replies in a batch are part of it: their pushes keep a frequent reply at its PMI.
+# - Equal replies in a batch are part of it: without their pushes a frequent reply ends too high.
 # - A batch of K shows at most ln K nats of what a model knows, and often less.
 #
 # To read on: [On variational bounds of mutual information](https://arxiv.org/abs/1905.06922) asks

@@ -81,32 +81,12 @@ expect(relative_error(sum(means) / workers, whole), 1e-3, 0.5, "average of the m
 # %% [markdown]
 # The average is wrong: an example on the third worker has the weight 1/12, and the others have 1/9.
 # With equal shares nobody sees the mistake, which is why it lives so long.
+# So weigh each mean by its share of the batch: 3/10, 3/10 and 4/10.
 #
-# ### Exercise 1: repair the average
-#
-# The workers' means arrive, and how many examples each had. Give the gradient of the whole batch.
-
-# %%
-def from_means(means, sizes):
-    """means: arrays of one shape; sizes: examples of each worker → the batch's gradient."""
-    raise NotImplementedError
-
-
-def judge_from_means(from_means, rng):
-    sizes = [int(size) for size in rng.permutation([3, 4, *rng.integers(1, 9, 2)])]
-    parts = [rng.standard_normal((size, 2, 3)) for size in sizes]
-    found = from_means([part.mean(axis=0) for part in parts], sizes)
-    error = relative_error(found, np.concatenate(parts).mean(axis=0))
-    assert error < 1e-12, f"off by {error:.2g}; what share of the batch does each worker have?"
-
-
-check(1, from_means, judge_from_means)
-
-# %% [markdown]
 # ## The batch softmax is the exception
 #
 # Its loss is a mean over rows as well. But row i needs *all* replies of the batch, and most of them
-# are on other workers. A worker that makes do with its own b replies sets an easier exam: find one
+# are on other workers. A worker that makes do with its own b replies sits an easier exam: find one
 # of b instead of one of B.
 #
 # It is enough to send the reply vectors, e numbers for each pair. This operation is called
@@ -171,6 +151,32 @@ claim("share of the gradient away from wrong inputs that is lost; 9/11 if all we
 # %% [markdown]
 # The pull towards the true input survives, because that input is on the same worker as its reply;
 # most of the push away from wrong ones is lost. Replies may drift together, and little pushes back.
+#
+# ### Exercise 1: a batch that hides it
+#
+# A test of a gather is only as good as its batch. Find one of twelve pairs, three for each of four
+# workers, on which the mistake changes no gradient, although every reply has one. (Write down what
+# dv_j loses: each of its terms may be zero, or they may cancel.)
+
+# %%
+def hiding_batch(rng):
+    """→ u, v: (12, e) each, for an e of your choice; the scale is 1."""
+    raise NotImplementedError
+
+
+def judge_hiding_batch(hiding_batch, rng):
+    u, v = map(np.asarray, hiding_batch(rng))
+    assert u.shape == v.shape and len(u) == 12, f"shapes {u.shape} and {v.shape}"
+    _, cache = batch_softmax_forward(u, v, 1.0)
+    dv, ds = batch_softmax_backward(1.0, cache)[1], (cache[3] - np.eye(12)) / 12
+    least = np.linalg.norm(dv, axis=1).min()
+    assert least > 1e-3, f"a reply has a gradient of size {least:.1g}: there is nothing to lose"
+    error = relative_error(np.concatenate([ds[k, k].T @ u[k] for k in parts_of(12, 4)]), dv)
+    assert error < 1e-6, (
+        f"the mistake shows, its error is {error:.2g}; how large are p_ij u_i of other workers?")
+
+
+check(1, hiding_batch, judge_hiding_batch)
 
 # %% [markdown]
 # ## What the mistake costs
@@ -191,7 +197,7 @@ def forgetful(workers):
         everyone, response_cache = response_forward(model, v)
         loss, cache = batch_softmax_forward(u, everyone, model.config.scale)
         du, dv_prime = batch_softmax_backward(weight, cache)
-        for part in parts_of(len(u), workers):
+        for part in parts_of(len(u), workers):    # of dv′ only what the owner's rows give
             _, cache = batch_softmax_forward(u[part], everyone, model.config.scale, part.start)
             dv_prime[part] = batch_softmax_backward(weight, cache)[1][part]
         dv, grads = response_backward(dv_prime, response_cache)
@@ -230,12 +236,13 @@ worker = np.arange(B) // 3
 seen = one * (worker[:, None] == worker)
 for axes, picture, title in zip(axes_row, (one, seen), (
         "B ∂loss/∂s: a worker has three rows;\na reply's gradient needs its whole column",
-        "The mistake: of each column\nonly its own worker's part is used")):
-    axes.imshow(picture, vmin=-1, vmax=1)
+        "The mistake: of the 12 cells\nof each column 9 are lost")):
+    image = axes.imshow(picture, vmin=-1, vmax=1)
     axes.set(title=title, xlabel="reply j", ylabel="input i", xticks=range(0, B, 3),
              yticks=range(0, B, 3))
     for part in parts[1:]:
         axes.axhline(part.start - 0.5, color="black", linewidth=3)
+figure.colorbar(image, ax=axes_row[1], shrink=0.6)
 for workers, losses in curves.items():
     smooth = np.convolve(losses, np.ones(20) / 20, "valid")
     axes_row[2].plot(np.arange(10, 10 + len(smooth)), smooth, color=f"C{2 if workers == 1 else 3}",

@@ -2,6 +2,8 @@
 
 1: x reaches y as a value, p dyᵀ, and through the scores, ds wᵀ: two ways, and their gradients
 add. The tempting one has only the first.
+2: Four directions like a compass's, for all of q, k, v, dy. s and dp are symmetric, and every row
+has the same numbers, so p and ds are symmetric, too. In general each row of p has its own Z.
 """
 
 from prove import run_lesson, solution
@@ -23,4 +25,7 @@ def tempting_attention_pool_backward(dy, cache):
     return np.outer(p, dy), x.T @ (p * (dp - p @ dp))    # the way through the scores is forgotten
 
 
+compass = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])
+uneven = np.arange(8).reshape(4, 2) / 8
 solution(1, solution_attention_pool_backward, tempting_attention_pool_backward)
+solution(2, lambda: 4 * [compass], lambda: 4 * [uneven], lambda: 4 * [np.ones((4, 2))])

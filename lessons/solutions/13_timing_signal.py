@@ -2,7 +2,8 @@
 
 1: sin(a + b) and cos(a + b) need the sine and cosine of the same hand, which are half a row
 apart here. Taking them from neighbouring channels is the layout of Vaswani et al.
-2: A hand is back after 2π t positions, so t = 5/(2π). With t = 5 it is back after 31.
+2: A hand is back after 2π t positions. Hands that are back after 5 and 7 are both back after 35 and
+not before. Two that take 35 are too slow; t = 5 and 7 are back after 31 and 44.
 """
 
 from prove import run_lesson, solution
@@ -37,5 +38,5 @@ def looked_up(rows, steps):
 
 
 solution(1, solution_wind, tempting_wind, looked_up)
-# a hand is back after 2π t positions, not after t
-solution(2, lambda: [5 / (2 * np.pi)], lambda: [5.0])
+solution(2, lambda: np.array([5, 7]) / (2 * np.pi), lambda: [5.0, 7.0],
+         lambda: np.array([35, 35]) / (2 * np.pi))

@@ -1,67 +1,43 @@
 """Solutions of lesson 21, How good is it?
 
-1: Pairs that share a sentence are joined, and chains are followed to their end; the longest chain
-first, each goes into the emptier fold. Labels that are joined in one, two or three passes over the
-pairs leak where a later pair joins two chains.
+1: The same pairs are drawn for both systems, so what both get wrong cancels in each difference.
+With a draw for each system it does not; without replacement all draws are the same pairs.
 2: Only equals change places, so average over the orders by falling score. A stable sort takes one
 of them: the file's.
 """
 
 import itertools
-from collections import Counter
 
 from prove import run_lesson, solution
 import numpy as np
 
 from convsim_mini.evaluation.metrics import average_precision
 
-padded = run_lesson(__file__).padded
+lesson = run_lesson(__file__)
+padded, r_by_hand = lesson.padded, lesson.r_by_hand
 
 
-def chains_of(first, second):
-    """The chain of each pair, named by one of its sentences."""
-    group = {sentence: sentence for sentence in [*first, *second]}
-
-    def root(sentence):
-        while group[sentence] != sentence:
-            sentence = group[sentence]
-        return sentence
-
-    for a, b in zip(first, second):
-        group[root(a)] = root(b)                              # join the two chains
-    return [root(a) for a in first]
+def draws_of(n, rng, draws):
+    return rng.integers(0, n, (draws, n))
 
 
-def balanced(chains):
-    """The chain of each pair → its fold: the longest first, each into the emptier fold."""
-    fold, filled = {}, [0, 0]
-    for chain, count in Counter(chains).most_common():
-        fold[chain] = int(filled[1] < filled[0])
-        filled[fold[chain]] += count
-    return [fold[chain] for chain in chains]
+def solution_paired_interval(one, other, labels, rng, draws=2000):
+    found = [r_by_hand(one[k], labels[k]) - r_by_hand(other[k], labels[k])
+             for k in draws_of(len(one), rng, draws)]
+    return np.quantile(found, (0.025, 0.975))
 
 
-def tempting_folds(first, second):
-    known = sorted(set(first))
-    # keeps the first sentences apart, forgets the second
-    return [known.index(a) % 2 for a in first]
+def tempting_paired_interval(one, other, labels, rng, draws=2000):
+    found = [r_by_hand(one[k], labels[k]) - r_by_hand(other[l], labels[l])    # two draws
+             for k, l in zip(*(draws_of(len(one), rng, draws) for _ in "kl"))]
+    return np.quantile(found, (0.025, 0.975))
 
 
-def passes(number):
-    def folds(first, second):
-        label = {}
-        for _ in range(number):
-            for k, (a, b) in enumerate(zip(first, second)):
-                label[a] = label[b] = min(label.get(a, k), label.get(b, k))
-        return balanced([label[a] for a in first])
-    return folds
-
-
-def one_chain_held_out(first, second):
-    """Nothing leaks, but hardly a pair is held out."""
-    chains = chains_of(first, second)
-    (shortest, _), = Counter(chains).most_common()[-1:]
-    return [int(chain == shortest) for chain in chains]
+def shuffled(one, other, labels, rng, draws=2000):
+    """Without replacement: the same pairs each time."""
+    found = [r_by_hand(one[k], labels[k]) - r_by_hand(other[k], labels[k])
+             for k in (rng.permutation(len(one)) for _ in range(draws))]
+    return np.quantile(found, (0.025, 0.975))
 
 
 def solution_expected(relevant, scores):
@@ -80,6 +56,5 @@ def tempting_expected(relevant, scores):
     return float(average_precision(padded(np.array([relevant])[:, order]))[0])
 
 
-solution(1, lambda first, second: balanced(chains_of(first, second)), tempting_folds,
-         passes(1), passes(2), passes(3), one_chain_held_out)
+solution(1, solution_paired_interval, tempting_paired_interval, shuffled)
 solution(2, solution_expected, tempting_expected)

@@ -1,13 +1,12 @@
 """Solutions of lesson A, Counting.
 
-1: The two share only "the … of the …", which a/(a + p) makes small. In the tempting pair they
-share what matters, and weights do not part them.
+1: "a" and "b" meet only each other, so their rows have no neighbour in common; "c" and "d" both
+meet only "e". In the tempting ones "c" and "d" meet, or have no neighbour in common.
 """
 
 from prove import run_lesson, solution
 
 run_lesson(__file__)
 
-# the second pair shares what matters
-solution(1, lambda: ("the mother of the man", "the end of the movie"),
-         lambda: ("my mother likes pizza", "her mother likes pizza"))
+solution(1, lambda: ["a b", "c e", "d e"], lambda: ["a b", "c e", "d f"],
+         lambda: ["a b", "c d e"])

@@ -300,10 +300,16 @@ def bowl():
     return [f"{count}.0" for count in steps]
 
 
+def test_each_piece_to_play_with_belongs_to_a_figure():
+    lessons = "".join(lesson.path.read_text("utf-8") for lesson in all_lessons())
+    for path in (ROOT / "lessons" / "book" / "live").glob("*.js"):
+        assert f'show(figure, "{path.stem}")' in lessons, path.name
+
+
 @pytest.mark.parametrize("piece, sliders, expected", [
     ("05_batch_softmax_loss", {"scale": 5}, circle),
     ("12_who_gets_the_gradient", {"power": 8}, head), ("13_timing_signal", {"distance": 7}, clock),
-    ("16_bowl", {"rate": -3, "momentum": 0.9, "adam": -2, "angle": 30}, bowl)])
+    ("16_optimisers", {"rate": -3, "momentum": 0.9, "adam": -2, "angle": 30}, bowl)])
 def test_a_piece_to_play_with_has_the_library_s_numbers(
         tmp_path, browser, piece, sliders, expected):
     script = (ROOT / "lessons" / "book" / "live" / f"{piece}.js").as_uri()

@@ -8,9 +8,8 @@
     name="${name}" min="${low}" max="${high}" step="${step}" value="${value}"></label>`;
   live.innerHTML = `<p>κ = 1000. Left: the bowl, each of its axes scaled so that lines of equal loss are
     circles; drag the start. Middle: momentum's first step at a thousandth of the loss, for each rate
-    and μ, the bluer the earlier, red for
-    later than 4,000; click on one. Right: the loss. Turn the axes: for whom does that
-    matter?</p>
+    and μ, the bluer the earlier, red for later than 4,000; click on one. Right: the loss.
+    Turn the axes: which of the two does that slow down?</p>
     ${slider("rate", "momentum: rate 10^", -4, -2.4, 0.01, -2.5)}
     ${slider("momentum", "μ", 0, 0.99, 0.01, 0.88)}
     ${slider("adam", "Adam: rate 10^", -3, -1, 0.01, -1.82)}

@@ -27,7 +27,7 @@ QUICK = {
            "direction(then) for step, then in some": "direction(started) for step in (80, 140)",
            "training(10.0, 80)": "0", "training(20.0, 80)": "0"}}
 OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
-    ("11", "with the path forgotten", "dv = dy if forget else dy +", "dv = dy +"),
+    ("11", "with the path forgotten", """"dy"), copy)""", """'dy + dy @ params["R"].T'), copy)"""),
     ("00", "P@10 after less before",    # no training
      "corpus, untrained, trained, _ = trained_encoder()",
      "corpus, untrained, *_ = trained_encoder(); trained = untrained"),

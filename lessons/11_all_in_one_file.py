@@ -104,8 +104,6 @@ def slope(name, place, epsilon=1e-5):
 
 used, right["table"], wrong["table"] = *right["table"], wrong["table"][1]
 errors, spoiled = [], {}
-drawn, titles = [], {"R": "R comes after the mistake:\nits gradient is right",
-                     "W": "W comes before it:\nits gradient is spoiled"}
 for name in ("R", "b", "W", "table"):
     places = [tuple(rng.integers(size) for size in right[name].shape) for _ in range(40)]
     by_hand, forgetful = ([grads[name][place] for place in places] for grads in (right, wrong))
@@ -114,19 +112,7 @@ for name in ("R", "b", "W", "table"):
     measured = [slope(name, place) for place in places]
     errors.append(relative_error(np.array(by_hand), np.array(measured)))
     spoiled[name] = relative_error(np.array(forgetful), np.array(measured))
-    drawn += [(titles[name], measured, by_hand, forgetful)] if name in titles else []
-
-figure, both = plt.subplots(1, 2, figsize=(10, 4.4))
-for axes, (title, measured, by_hand, forgetful) in zip(both, drawn):
-    axes.plot(measured, forgetful, "x", color="C3", label="a path of v forgotten")
-    axes.plot(measured, by_hand, "o", color="C0", markersize=4, label="minimal.py")
-    axes.axline((0, 0), slope=1, color="0.7", linewidth=1, zorder=0)
-    limit = 1.2 * np.sort(np.abs(measured))[-3]               # one or two far outside are cut off
-    axes.set(xlabel="measured slope", ylabel="by the formula", title=title, xlim=(-limit, limit),
-             ylim=(-limit, limit))
-    axes.locator_params(nbins=5)
-show(figure, "11_gradients")
-
+    print(f"{name:6} relative error {errors[-1]:.0e}, with the path forgotten {spoiled[name]:.0e}")
 expect(errors, 0, 1e-6, "40 numbers each of R, b, W and the table against finite differences")
 claim("with the path forgotten: the smaller error of W and the table",
       min(spoiled["W"], spoiled["table"]), low=0.05)

@@ -275,9 +275,6 @@ check(1, opposites, judge_opposites)
 # | Why does it learn in seconds, and how would I see that it does not? | 16, 17, 18 |
 # | What does the number that it gives to a pair mean? | 19 |
 # | Why do sentences with the same replies become one? | 20 |
-# | Why can 120 pairs not tell which is better, and what would guessing score? | 21 |
-# | Why is one reply the nearest of so many messages? | 22 |
-# | Why is it so good before any training? | A |
 # | Would a larger batch, or a second machine, help? | 19, B |
 # | Does it run on a GPU, and are the numbers the same there? | C |
 #

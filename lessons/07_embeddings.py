@@ -138,9 +138,8 @@ show(figure, "07_embeddings")
 
 # %% [markdown]
 # Nine tenths of the places are lost, and the hasty gradient is nearly at a right angle to the right
-# one. If the dy of one word were unrelated, the cosine would be √(U/N) = 0.34. But they partly agree,
-# so the true sum is longer still, and the one dy that we kept counts for even less. (Above 1 are words
-# whose gradients oppose one another.)
+# one. If the dy of one word were unrelated, the cosine would be √(U/N) = 0.34. But most partly agree,
+# so the true sum is longer still. (If they oppose one another, the word's dot lies above 1.)
 #
 # ## Three right ways
 #

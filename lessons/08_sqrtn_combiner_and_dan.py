@@ -371,8 +371,7 @@ check(2, encoder_that_sees_length, judge_sees_length)
 # - [The paper](https://arxiv.org/abs/1804.07754), §2.3.1 with footnote 3 (√n) and §3.1 (unit length).
 #   Ours: tanh between the layers, n as the number of words; by default one layer without a bias
 #   instead of three. To read further: [Iyyer et al.](https://aclanthology.org/P15-1162/), the first
-#   DAN, and PyTorch's [EmbeddingBag](https://pytorch.org/docs/stable/generated/torch.nn.EmbeddingBag.html),
-#   which has the sum and the mean but no √n.
+#   DAN. PyTorch's `EmbeddingBag` has the sum and the mean, but no √n.
 
 # %% [markdown]
 # ## Claims

@@ -102,35 +102,6 @@ expect(relative_error(grown, 0.25 * (dx * dx).sum(axis=1)), 0, 1e-12, "growth ag
 # The length can *only* grow. Pythagoras says so: ‖x − η dx‖² = ‖x‖² + η² ‖dx‖². And since the
 # gradient falls like 1/‖x‖, the vector turns more and more slowly.
 #
-# ### Exercise 1: how long after t steps?
-#
-# A vector starts at length `norm` and makes steps of the rate η. For each step you know g, the
-# length of dy − (dy · y) y, *before* the division by ‖x‖. How long is the vector in the end?
-
-# %%
-def length_after(norm, rate, sideways):
-    """norm: ‖x‖ at the start; sideways: ‖dy − (dy · y) y‖ of each step, a list → ‖x‖ at the end."""
-    raise NotImplementedError
-
-
-def judge_length_after(length_after, rng):
-    for norm, rate in ((1.0, 0.5), (0.3, 0.2)):
-        x = rng.standard_normal((1, 4))
-        x *= norm / np.linalg.norm(x)
-        sideways = []
-        for dy in rng.standard_normal((5, 1, 4)):
-            y, cache = l2_normalize_forward(x)
-            sideways.append(float(np.linalg.norm(dy - (dy * y).sum() * y)))
-            x = x - rate * l2_normalize_backward(dy, cache)
-        found, measured = length_after(norm, rate, sideways), np.linalg.norm(x)
-        assert abs(found / measured - 1) < 1e-9, (f"from {norm} with η = {rate}: {found:.4f}, "
-                                                  f"measured {measured:.4f}; is each step divided "
-                                                  "by the length that the vector has by then?")
-
-
-check(1, length_after, judge_length_after)
-
-# %% [markdown]
 # ## A cosine is too small a score
 #
 # With unit vectors and scale 1 a score is a cosine, at most 1, so the softmax of lesson 5 can never
@@ -297,7 +268,7 @@ claim("ours: cosine of sentence and reply; unrelated 0 ± 2/√16", between["our
 # These are twelve free vectors in one batch. In real chat an input is rarely a reply of the same batch,
 # and the network is worth less: P@1 on dev, at scale 20, is 32.6 with it and 31.4 without (same README).
 #
-# ### Exercise 2: turn each reply towards its question
+# ### Exercise 1: turn each reply towards its question
 #
 # Now without training: the u of some sentences are given, and sentence i is answered by `reply[i]`. Write
 # the W with which the reply lands exactly on its question, u[reply] W = u. (On a circle it is a rotation.)
@@ -323,7 +294,7 @@ def judge_towards(towards_question, rng):
         assert np.allclose(u[reply] @ W, u), f"{what}: a reply does not land on its question"
 
 
-check(2, towards_question, judge_towards)
+check(1, towards_question, judge_towards)
 
 # %% [markdown]
 # ## Where this lives

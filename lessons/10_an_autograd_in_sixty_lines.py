@@ -376,22 +376,18 @@ at_loss = megabytes(made[:-len(order)])
 caches = megabytes(arrays_of((encoder_cache, response_cache, loss_cache)))
 claim("bytes kept for the backward, graph over hand", at_loss / caches, low=3)
 
-taken, = (node for node in order if node.parents and node.parents[0][0] is leaves[TABLE])
-others = sum(grads[name].nbytes for name in grads.keys() - {TABLE}) / 1e6
-parts = [    # what, MB of the graph, MB by hand
-    ("values: the fetched embeddings", taken.value.nbytes / 1e6, 0),
-    ("other values", at_loss - taken.value.nbytes / 1e6, caches),
-    ("gradients: of the fetched embeddings", taken.grad.nbytes / 1e6, 0),
-    ("of the table", by_graph / 1e6, by_hand / 1e6),
-    ("others", megabytes(made) - at_loss - (taken.grad.nbytes + by_graph) / 1e6, others)]
+gradients = (megabytes(made) - at_loss - by_graph / 1e6,      # those of all but the table
+             sum(grads[name].nbytes for name in grads.keys() - {TABLE}) / 1e6)
+parts = {"values, kept at the loss": (at_loss, caches),    # MB of the graph, by hand
+         "the table's gradient": (by_graph / 1e6, by_hand / 1e6), "other gradients": gradients}
 figure, axes = plt.subplots(figsize=(9, 3.6))
 left = np.zeros(2)
-for (what, *sizes), color in zip(parts, ("C0", "#9ecae1", "#fdae6b", "C3", "#fdd0a2")):
+for (what, sizes), color in zip(parts.items(), ("C0", "C3", "#fdae6b")):
     axes.barh(["graph", "by hand"], sizes, left=left, color=color, label=what, height=0.6)
     left += sizes
 axes.invert_yaxis()
 axes.set(xlabel="MB kept in the end, float64", ylabel="backward",
-         title=f"At the loss (blue) a graph has kept {at_loss / caches:.0f} × as much,\n"
+         title=f"At the loss a graph has kept {at_loss / caches:.0f} × as much,\n"
                f"and its table's gradient is {by_graph / by_hand:.0f} × as large")
 show(figure, "10_an_autograd_in_sixty_lines")
 

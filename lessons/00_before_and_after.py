@@ -275,8 +275,7 @@ check(1, opposites, judge_opposites)
 # | Why does it learn in seconds, and how would I see that it does not? | 16, 17, 18 |
 # | What does the number that it gives to a pair mean? | 19 |
 # | Why do sentences with the same replies become one? | 20 |
-# | Would a larger batch, or a second machine, help? | 19, B |
-# | Does it run on a GPU, and are the numbers the same there? | C |
+# | Would a larger batch help, a second machine, or a GPU? | 19, B, C |
 #
 # ## Where this lives
 #

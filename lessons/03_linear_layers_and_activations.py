@@ -242,7 +242,7 @@ claim("s = 2: more than one, although tanh saturates", left[2], 10)
 # At s = ½ less than a billionth is left, which is as good as nothing. At s = 2 the gradient grows,
 # although tanh saturates. Even at Glorot's scale thirty layers of tanh leave only 0.16. (The green curve
 # bends at its end because the first layers have the largest outputs, so the smallest slopes.) The paper's
-# DAN has three layers, and those leave 0.46. Its Transformer has twelve, with residuals (lesson 15).
+# DAN has three layers, and those leave 0.46. Its Transformer has twelve sublayers, with residuals (lesson 15).
 #
 # ### Exercise 2: a matrix between two vectors
 #

@@ -120,8 +120,13 @@ spelled = {word: [word[0], *("##" + letter for letter in word[1:])] for word in 
 together = Counter(p for word, number in toy.items() for p in number * [*pairwise(spelled[word])])
 (pair, times), = together.most_common(1)
 merges = [piece for piece in learn_pieces(toy, 60) if len(piece.removeprefix("##")) > 1]
-print(*pair, f"are neighbours {times} times; merges:", *merges)
-assert merges[0] == pair[0] + pair[1].removeprefix("##")
+print(*pair, f"are neighbours {times} times, so the first of {len(merges)} merges is {merges[0]}")
+word = spelled["girlfriend"]
+for piece in merges:    # wherever two neighbours make this piece
+    for k in range(len(word) - 2, -1, -1):
+        if word[k] + word[k + 1].removeprefix("##") == piece:
+            word[k:k + 2] = [piece]
+            print("   ", *word)
 
 vocabulary = Vocabulary.of_pieces(counts, 10_000)
 for word in ("hello", "unfriendly", "zebrafish", "gdańsk"):

@@ -393,7 +393,6 @@ check(2, encoder_that_sees_length, judge_sees_length)
 # - The way back carries the same factor, and a row's gradients from all its places add up.
 # - One linear layer and unit length cancel any factor: in our default encoder the √n does nothing.
 #
-# Next: lesson 9 gives all vectors length 1, and the replies layers of their own. Optional: lesson A
-# fills the table and the layers before the first step.
+# Next: lesson 9 gives all vectors length 1. Optional: lesson A fills the table before the first step.
 #
 # Solutions, for when you have tried: `lessons/solutions/08_sqrtn_combiner_and_dan.py`.

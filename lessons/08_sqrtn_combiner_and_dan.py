@@ -91,7 +91,7 @@ axes.minorticks_off()
 show(figure, "08_lengths")
 
 # %% [markdown]
-# They lie above: a repeated word is at no right angle to itself. The green dots rise a little, which
+# They lie above, because two copies of a word are not at right angles. The green dots rise a little, which
 # the paper wants: the vectors ought "to be sensitive to length".
 #
 # ## Who has a say in W?

@@ -159,7 +159,7 @@ reply = (np.arange(sentences) + 1) % sentences                # sentence i is an
 # same, since s_ij = s_ji, and the sentence itself scores at least as much. At best the true reply
 # ties with two others, so by convexity the loss never gets below **ln 3 = 1.0986**.
 #
-# ## Layers for the reply only
+# ## Layers that only the reply goes through
 #
 # The paper puts fully connected layers on v only: v′ = layers(v), score = u · v′. What does that
 # buy? Take the simplest, v′ = v W, in two steps. A *symmetric* W can already turn every sentence
@@ -266,7 +266,7 @@ claim("ours: cosine of sentence and reply; unrelated 0 ± 2/√16", between["our
 # towards its question, and the two u's are free. (v′ starts near v, so a little of it remains.)
 #
 # These are twelve free vectors in one batch. In real chat an input is rarely a reply of the same batch,
-# and the network is worth less: P@1 on dev, at scale 20, is 32.6 with it and 31.4 without (same README).
+# and the network is worth less: P@1 on dev, at scale 20, is 32.6 with it and 31.4 without (the same page).
 #
 # ### Exercise 1: turn each reply towards its question
 #

@@ -12,7 +12,7 @@
 # machine find out? The paper's answer: watch what people reply. "I am twenty" fits the first two.
 #
 # **In thirty seconds:** to guess a reply you need only know what it replies to. So a machine that
-# plays "which reply is mine?" keeps, of each sentence, exactly what decides the reply. In real
+# plays "which reply is mine?" needs to keep nothing of a sentence but what decides the reply. In real
 # conversations nobody knows how likely each reply is. So we build a small world in which we do know.
 
 # %%
@@ -34,7 +34,7 @@ rng = np.random.default_rng(seed(1))
 # %% [markdown]
 # ## A small world
 #
-# Ten things one can ask, three ways to ask each, and what people answer, with weights. Some replies
+# Ten things one can ask, three ways to ask each, and how often people give each answer. Some replies
 # serve two questions: "a bit exhausted" tells how you are and how you slept.
 
 # %%
@@ -239,12 +239,13 @@ figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 4.2))
 left.plot(losses, color="C0", alpha=0.5, label="loss of a batch")
 left.axhline(np.log(K), color="k", linestyle="--", label="knows nothing: ln 64")
 left.axhline(perfect, color="k", linestyle=":", label="derived: perfect player")
-left.set(xlabel="step", ylabel="loss, nats", title="The game is learned nearly perfectly")
-for axes, cosine, color, when in ((middle, before_training, "C3", "Before"),
-                                  (right, after_training, "C0", "After")):
+left.set(xlabel="step", ylabel="loss, nats", title="The game is learned\nnearly perfectly")
+for axes, cosine, color, title in (
+        (middle, before_training, "C3", "Before: the angle says nothing"),
+        (right, after_training, "C0", "After: it follows what people reply")):
     axes.scatter(test_truth, cosine, s=3, alpha=0.1, color=color, rasterized=True)
     axes.set(xlabel="true overlap of the replies", ylabel="cosine of the embeddings",
-             ylim=(-1.05, 1.05), title=f"{when} training: r = {pearson(cosine, test_truth):.2f}")
+             ylim=(-1.05, 1.05), title=f"{title}\n(r = {pearson(cosine, test_truth):.2f})")
 show(figure, "01_why_replies_reveal_meaning")
 
 for x, y in (("how old are you", "what is your age"), ("how old are you", "how are you")):
@@ -253,7 +254,8 @@ for x, y in (("how old are you", "what is your age"), ("how old are you", "how a
           f"{overlap(P[cores.index(x)], P[cores.index(y)]):.2f}")
 
 # %% [markdown]
-# The encoder learned this from nothing but replies, even for sentences it never saw. (The loss starts
+# The encoder learned this from nothing but replies, even for sentences it never saw. (The truth of the
+# first pair is 0.52, not 1, because each wording has a share of another topic. And the loss starts
 # *above* ln 64: random scores cost more than equal ones. Lesson 5 says how much.)
 #
 # ## Two controls

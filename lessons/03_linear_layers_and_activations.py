@@ -117,8 +117,8 @@ expect(len(fitting), 24, 24, "products that fit when all axes are equal")
 expect(len(wrong), 23, 23, "of these are wrong")
 
 # %% [markdown]
-# This is why the tests of this repository give each axis a length of its own. Of the 23 mistakes 18
-# then stop with an error at once, and the other five give an array of the wrong shape.
+# This is why the tests of this repository give each axis a length of its own. Then 18 of those 23
+# mistakes raise an error, and the other five give an array of the wrong shape.
 #
 # ## Four gates
 #
@@ -240,9 +240,9 @@ claim("s = 2: more than one, although tanh saturates", left[2], 10)
 
 # %% [markdown]
 # At s = ½ less than a billionth is left, which is as good as nothing. At s = 2 the gradient grows,
-# although tanh saturates. Even at Glorot's scale thirty layers of tanh leave only 0.16. But the
-# paper's DAN has just three, and those leave 0.46: no reason to worry. Its Transformer has twelve
-# sublayers on top of each other; lesson 15 shows what residuals and layer norm do there.
+# although tanh saturates. Even at Glorot's scale thirty layers of tanh leave only 0.16. (The green curve
+# bends at its end because the first layers have the largest outputs, so the smallest slopes.) The paper's
+# DAN has three layers, and those leave 0.46. Its Transformer has twelve sublayers, with residuals (lesson 15).
 #
 # ### Exercise 2: a matrix between two vectors
 #

@@ -44,7 +44,7 @@ with np.errstate(over="ignore", invalid="ignore"):    # NumPy would warn here; l
 
 # %% [markdown]
 # e¹⁰⁰⁰ is inf and inf/inf is nan. But only differences count, so we may subtract the largest score from
-# all of them. Then the largest power is e⁰ = 1. Nothing overflows, and what becomes 0 was below 10⁻³⁰⁰.
+# all of them. Then the largest power is e⁰ = 1. Nothing overflows, and only numbers below 10⁻³⁰⁰ become 0.
 
 # %%
 def softmax_forward(s):
@@ -140,7 +140,9 @@ for row, (name, distances) in enumerate(seen.items()):
 axes.axvline(1e-6, color="black", linestyle=":", label="tolerance 10⁻⁶")
 axes.set(xscale="log", xlim=(1e-14, 20), ylim=(6.6, -1), yticks=range(7), yticklabels=seen,
          xlabel="largest |analytic − numeric| (at least 10⁻¹³)", ylabel="backward",
-         title="With a dy of ones, five of six broken backwards\nlook as right as the right one")
+         title="With a dp of ones, five of six broken backwards\nlook as right as the right one")
+axes.text(6e-7, -0.6, "passes", ha="right")
+axes.text(1.6e-6, -0.6, "is caught")
 show(figure, "04_softmax_and_cross_entropy")
 
 distances = np.array(list(seen.values()))                     # (7, 2), the right backward first

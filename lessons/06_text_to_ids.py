@@ -4,7 +4,7 @@
 # **Needs** Python strings, NumPy's fancy indexing.
 # **Gives** `Packed`, the one form in which text travels through this program; a vocabulary that has
 # pieces for nearly every word; how 230,000 word pairs fit into fewer rows.
-# **Time** 45 minutes.
+# **Time** 45 minutes, in two parts; the second begins at "Pairs: more of them than rows".
 #
 # A model sees no words, only row numbers of a table, and two texts with the same rows are the same to
 # it. What we merge here is gone for good, and what we split must be learned twice. Where should we cut?
@@ -62,7 +62,7 @@ expect(len(counts) / len(by_space), 0.35, 0.65, "share that is left")
 #
 # Even a vocabulary with *every* word of the training text meets new ones. How often? Take any one
 # token out of the training text. It would be unknown exactly if its word occurs nowhere else. So,
-# with N₁ words that occur once among N tokens (Good and Turing),
+# where N₁ words occur once among N tokens (Good and Turing),
 #
 # **P(the next token is new) ≈ N₁ / N**
 #
@@ -84,7 +84,7 @@ def promised_and_met(turns):
     return once / counts.total(), np.mean([token not in counts for token in rest])
 
 
-figure, (axes, of_hash) = plt.subplots(1, 2, figsize=(10, 4.5))
+figure, axes = plt.subplots()
 for name, turns, color, low, high in (("shuffled", shuffled, "C2", 0.85, 1.15),
                                       ("in order", in_order, "C3", 1.15, np.inf)):
     sizes = 60_000 >> np.arange(6)
@@ -97,7 +97,8 @@ for name, turns, color, low, high in (("shuffled", shuffled, "C2", 0.85, 1.15),
 axes.minorticks_off()
 axes.set(xlabel="turns, four fifths of them read", ylabel="new tokens in the other fifth, %",
          xticks=sizes, xticklabels=[f"{size:,}" for size in sizes],
-         title="Shuffled, N₁/N keeps its promise;\nin order the subject has changed")
+         title="Shuffled, N₁/N nearly keeps its promise; in order the subject has changed")
+show(figure, "06_new_words")
 
 # %% [markdown]
 # Too small: the last fifth has 38% more new tokens than N₁/N promises, the other fifths 22 to 42%.
@@ -119,8 +120,13 @@ spelled = {word: [word[0], *("##" + letter for letter in word[1:])] for word in 
 together = Counter(p for word, number in toy.items() for p in number * [*pairwise(spelled[word])])
 (pair, times), = together.most_common(1)
 merges = [piece for piece in learn_pieces(toy, 60) if len(piece.removeprefix("##")) > 1]
-print(*pair, f"are neighbours {times} times; merges:", *merges)
-assert merges[0] == pair[0] + pair[1].removeprefix("##")
+print(*pair, f"are neighbours {times} times, so the first of {len(merges)} merges is {merges[0]}")
+word = spelled["girlfriend"]
+for piece in merges:    # wherever two neighbours make this piece
+    for k in range(len(word) - 2, -1, -1):
+        if word[k] + word[k + 1].removeprefix("##") == piece:
+            word[k:k + 2] = [piece]
+            print("   ", *word)
 
 vocabulary = Vocabulary.of_pieces(counts, 10_000)
 for word in ("hello", "unfriendly", "zebrafish", "gdańsk"):
@@ -218,12 +224,13 @@ hashed = np.array([share_that_share(bigram_buckets(left, right, m), m) for m in 
 summed = np.array([share_that_share((left + right) % m, m) for m in buckets])
 derived = 1 - (1 - 1 / buckets) ** (n - 1)
 
+figure, of_hash = plt.subplots()
 of_hash.semilogx(buckets, 100 * summed, "s-", color="C3", markersize=4, label="left + right")
 of_hash.semilogx(buckets, 100 * hashed, "o", color="C0", label="bigram_buckets")
 of_hash.semilogx(buckets, 100 * derived, "k:", label="derived: 1 − (1 − 1/m)ⁿ⁻¹")
 of_hash.axvline(n, color="C1", label="m = n, as many as bigrams")
 of_hash.set(xlabel="buckets m", ylabel="bigrams that share their bucket, %", ylim=(0, 105),
-            title="A good hash shares\nas little as chance allows")
+            title="A good hash shares as little as chance allows")
 show(figure, "06_text_to_ids")
 
 claim("m = n: share of the bigrams that share a row; 1 − 1/e is 0.632",

@@ -128,6 +128,9 @@ size = np.linalg.norm(hasty[words], axis=1) / np.linalg.norm(right[words], axis=
 figure, axes = plt.subplots()
 axes.loglog(times, size, "o", alpha=0.3, markersize=5, label="measured, one dot a word")
 axes.loglog(times, 1 / np.sqrt(times), "k:", label="1/√c: unrelated gradients")
+for word in ("the", "you", "like"):
+    place = np.searchsorted(words, word_ids[word])
+    axes.annotate(word, (times[place], size[place]), (6, 8), textcoords="offset points", weight="bold")
 axes.set(xlabel="times c that a word occurs in the batch",
          ylabel="length of its hasty gradient / of the right one",
          title="The more often a word occurs, the less of its gradient\nthe hasty line keeps")
@@ -135,14 +138,14 @@ show(figure, "07_embeddings")
 
 # %% [markdown]
 # Nine tenths of the places are lost, and the hasty gradient is nearly at a right angle to the right
-# one. If the dy of one word were unrelated, the cosine would be √(U/N) = 0.34. But they partly agree,
-# so the true sum is longer still, and the one dy that we kept counts for even less.
+# one. If the dy of one word were unrelated, the cosine would be √(U/N) = 0.34. But most partly agree,
+# so the true sum is longer still. (If they oppose one another, the word's dot lies above 1.)
 #
 # ## Three right ways
 #
-# 1. `np.add.at(dtable, ids, dy)`: one addition after the other, no buffer.
+# 1. Add one after another: `np.add.at(dtable, ids, dy)` has no buffer.
 # 2. Sort the ids, so that equal ones are neighbours, take dy in the same order, and add up each run.
-# 3. Oᵀ dy with O as a *sparse* matrix, such as SciPy's, which stores only its N ones.
+# 3. Multiply: Oᵀ dy with O as a *sparse* matrix, such as SciPy's, which stores only its N ones.
 #
 # The library's gradient is a list: "row 17 gets these values". It may name a row twice; the optimiser
 # adds equal rows up (`summed`), then updates them. So for a table of a million rows the gradient

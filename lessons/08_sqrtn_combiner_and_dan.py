@@ -10,10 +10,11 @@
 # way is to add up the words' vectors. Then a sum of sixty is longer than a sum of two. The paper
 # "divides by sqrt(n)". When does this factor matter, and when does it do nothing at all?
 #
-# **In thirty seconds:** a sum of n unrelated vectors has the length √n, so dividing by √n gives all
-# sentences one size, and each nearly the same say in the weights of the next layer. A sum lets long
-# sentences shout. A mean would let them whisper, if unit length at the end did not raise their voice
-# again. And without a tanh in between, unit length cancels the factor altogether.
+# **In thirty seconds:** a long sentence should not outweigh a short one in training. A sum of n
+# unrelated vectors has the length √n, so dividing by √n gives all sentences one size, and nearly the
+# same gradient in the weights of the next layer. Under a sum, long sentences have a larger one. Under
+# a mean they would have a smaller one, but unit length at the end makes up for it. And if no tanh
+# comes in between, unit length cancels the factor altogether.
 
 # %%
 import sys
@@ -52,28 +53,9 @@ rng = np.random.default_rng(seed(6))
 #
 # The DAN adds up more than words: each pair of neighbours has a row of its own, so n words bring
 # 2n − 1 rows (lesson 6). In the paper n is "the sentence length"; we take the number of words.
-# So ‖y‖²/d is (2n − 1)/n, 1 to 2. Repeated words make real sentences somewhat longer.
+# So ‖y‖²/d is (2n − 1)/n, 1 to 2. We try it with real turns and random rows.
 #
-# ## Who has a say in W?
-#
-# In the paper's DAN the bag x goes into a linear layer, with Glorot's variance 2/(d + e) = 1/300 for
-# each weight, then into tanh and into the next layer. A long x drives tanh into saturation, so less
-# gradient comes back. Does a long sentence then have nothing to say? Not so fast: its part of W's
-# gradient is xᵀ dz (lesson 3), and x is long. This product of a column and a row has the norm
-# ‖x‖ · ‖dz‖. And dz is what arrives times tanh's slope, so, up to a factor that all share,
-#
-# ‖dW‖ ≈ **‖x‖ · rms(1 − tanh² z)**
-#
-# At the end the DAN scales its output h to length 1. Going back, that divides by ‖h‖, because a short
-# h turns further for the same step (lesson 9). And ‖h‖ grows with tanh z. So, with unit length,
-#
-# ‖dW‖ ≈ **‖x‖ · rms(1 − tanh² z) / rms(tanh z)**
-#
-# Each z = Σ x W is normal, and its size is the bag's length over √d, so we can compute both curves in
-# advance. Then we measure dW, with real turns, random weights and a random gradient at the output.
-#
-# **Predict:** a sentence of 48 words against one of a single word: how many times as large is its
-# gradient at W, under a sum, under a sum divided by √n, and under a mean? And with unit length?
+# **Predict:** real sentences repeat words. Will the measured lengths lie above the derived, or below?
 
 # %%
 d = 300
@@ -88,41 +70,90 @@ y, _ = embedding_bag_forward(table, rows, packed.lengths)     # (B, d)
 n = packed.lengths
 expect((y[n == 1] ** 2).sum(axis=1).mean() / d, 0.97, 1.03, "one word: ‖y‖²/d")
 
-
-W0, W1 = (rng.uniform(-1, 1, (2, d, d)) * np.sqrt(6 / (d + d))).astype(np.float32)    # Glorot
-bins = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]
+bins = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48]
 y, n = y[np.isin(n, bins)], n[np.isin(n, bins)]
+combiners = (("sum", 0.0, "C3"), ("sum / √n", 0.5, "C2"), ("mean", 1.0, "C0"))
+bags = {name: y * (n ** (0.5 - power))[:, None].astype(np.float32)        # y was divided by √n
+        for name, power, _ in combiners}
+k = np.arange(1, 49)
+derived_size = {name: np.sqrt(2 * k - 1) / k**power for name, power, _ in combiners}   # ‖x‖/√d
+
+figure, axes = plt.subplots(figsize=(8, 4.2))
+for name, _, color in combiners:
+    sizes = np.linalg.norm(bags[name], axis=1) / np.sqrt(d)
+    axes.loglog(bins, [sizes[n == b].mean() for b in bins], "o", color=color)
+    axes.loglog(k, derived_size[name], "k:", label="derived, no repetition" if name == "sum" else None)
+    axes.text(52, sizes[n == 48].mean(), name, color=color, va="center")
+axes.set(xlabel="words in the sentence, n", ylabel="length of the bag / √d", xticks=[1, 4, 16, 48],
+         xticklabels=[1, 4, 16, 48], yticks=[0.25, 1, 4], yticklabels=["¼", 1, 4], xlim=(0.9, 95),
+         title="Divided by √n, all sentences have nearly one size")
+axes.minorticks_off()
+show(figure, "08_lengths")
+
+# %% [markdown]
+# They lie above, because two copies of a word are not at right angles. The green dots rise a little, which
+# the paper wants: the vectors ought "to be sensitive to length".
+#
+# ## Who has a say in W?
+#
+# In the paper's DAN the bag x goes into a linear layer, with Glorot's variance 2/(d + e) = 1/300 for
+# each weight, then into tanh and into the next layer. By the *say* of a sentence we mean the norm of
+# its part of W's gradient, xᵀ dz (lesson 3). This product of a column and a row has the norm
+# ‖x‖ · ‖dz‖. A long x drives tanh into saturation, so dz is smaller, but x itself is longer. Since
+# dz is what arrives times tanh's slope, we get, up to a factor that all share,
+#
+# ‖dW‖ ≈ **‖x‖ · rms(1 − tanh² z)**
+#
+# At the end the DAN scales its output h to length 1. Going back, that divides by ‖h‖, because a short
+# h turns further for the same step (lesson 9). And ‖h‖ grows with tanh z. So, with unit length,
+#
+# ‖dW‖ ≈ **‖x‖ · rms(1 − tanh² z) / rms(tanh z)**
+#
+# Each z = Σ x W is normal, and its size is the bag's length over √d, so we can compute both curves in
+# advance. Then we measure dW, with random weights and a random gradient at the output.
+#
+# **Predict:** a sentence of 48 words against one of a single word: how many times as large is its
+# say, under a sum, under a sum divided by √n, and under a mean? And with unit length?
+
+# %%
+W0, W1 = (rng.uniform(-1, 1, (2, d, d)) * np.sqrt(6 / (d + d))).astype(np.float32)    # Glorot
 dy = rng.standard_normal(y.shape, np.float32)
-say, k, z = {}, np.arange(1, 65), np.linspace(-8, 8, 4001)
-of_one = lambda sizes, b: sizes[n == b].mean() / sizes[n == 1].mean()
-rms = lambda values: np.sqrt((values**2 * np.exp(-z * z / 2)).sum(axis=1) / np.exp(-z * z / 2).sum())
-figure, (left, *both) = plt.subplots(1, 3, figsize=(12, 4.2))
-for name, power, color in (("sum", 0.0, "C3"), ("sum / √n", 0.5, "C2"), ("mean", 1.0, "C0")):
-    x = y * (n ** (0.5 - power))[:, None].astype(np.float32)  # y was divided by √n
+normal = rng.standard_normal(10_000)
+
+
+def derived_say(size, unit_length):
+    """The two formulas above; size: ‖x‖/√d of 1 to 48 words → (48,), relative to one word."""
+    tanh = np.tanh(np.outer(size, normal))                    # (48, 10,000)
+    rms = lambda values: np.sqrt((values**2).mean(axis=1))
+    say = size * rms(1 - tanh**2) / (rms(tanh) if unit_length else 1)
+    return say / say[0]
+
+
+def norms_of_gradients(x, unit_length):
+    """Of each sentence: at W, ‖xᵀ dz‖, and at its bag, ‖dx‖: x: (B, d) → (B,), (B,)."""
     h, tanh_cache = tanh_forward(x @ W0)
-    unit_length = l2_normalize_backward(dy, l2_normalize_forward(h @ W1)[1])
-    norms, unrepeated = np.linalg.norm(x, axis=1), np.sqrt(2 * k - 1) / k**power
-    left.loglog(bins, [norms[n == b].mean() / np.sqrt(d) for b in bins], "o", color=color, label=name)
-    left.loglog(k, unrepeated, "k:", label="derived, no repetition" if name == "mean" else None)
-    tanh = np.tanh(np.outer(unrepeated, z))                   # of a normal z: (64, 4001)
-    for axes, ends, dh in zip(both, ("no unit length", "unit length"), (dy, unit_length)):
-        dz = tanh_backward(dh @ W1.T, tanh_cache)             # (B, d)
-        at_W = norms * np.linalg.norm(dz, axis=1)             # (B,): ‖xᵀ dz‖ of each sentence
-        at_row = np.linalg.norm(dz @ W0.T, axis=1) / n**power
-        say[name, ends] = of_one(at_W, 48)
-        print(f"48 words, {name:8}, {ends:14}: gradient at W {say[name, ends]:.2f} times that of one "
-              f"word, at a word's row {of_one(at_row, 48):.2f} times")
-        derived = unrepeated * rms(1 - tanh**2) / (rms(tanh) if ends == "unit length" else 1)
+    dh = l2_normalize_backward(dy, l2_normalize_forward(h @ W1)[1]) if unit_length else dy
+    dz = tanh_backward(dh @ W1.T, tanh_cache)                 # (B, d)
+    return [np.linalg.norm(x, axis=1) * np.linalg.norm(dz, axis=1),
+            np.linalg.norm(dz @ W0.T, axis=1)]
+
+
+say, of_one = {}, lambda norms, b: norms[n == b].mean() / norms[n == 1].mean()
+print("gradient of 48 words / that of one word   at W   at a word's row   at all 95 rows")
+figure, both = plt.subplots(1, 2, figsize=(11, 4.4), sharey=True)
+for axes, ends, title in zip(both, ("no unit length", "unit length"), (
+        "Without unit length: a sum gives long\nsentences more say, a mean gives less",
+        "With it, only under a sum do\nlong sentences have much more say")):
+    for name, power, color in combiners:
+        at_W, at_bag = norms_of_gradients(bags[name], ends == "unit length")
+        say[name, ends], at_row = of_one(at_W, 48), of_one(at_bag, 48) / 48**power
+        print(f"{name:15} {ends:24} {say[name, ends]:5.2f} {at_row:17.2f} {at_row * 95**0.5:16.2f}")
         axes.loglog(bins, [of_one(at_W, b) for b in bins], "o", color=color)
-        axes.loglog(k, derived / derived[0], "k:")
-for axes, title in zip((left, *both), (
-        "√n nearly gives one size for all;\nreal long sentences repeat words",
-        "Without unit length: under a sum\nthey shout, under a mean they whisper",
-        "With it: they still shout,\nbut nobody whispers")):
-    axes.set(xticks=[1, 4, 16, 64], xticklabels=[1, 4, 16, 64], xlabel="words in the sentence, n",
-             ylabel="length of the bag / √d" if axes is left else "gradient at W / that of one word",
-             yticks=[0.25, 0.5, 1, 2, 4, 8], yticklabels=["¼", "½", 1, 2, 4, 8], title=title,
-             ylim=(0.12, 18) if axes is left else (0.25, 4.5))
+        axes.loglog(k, derived_say(derived_size[name], ends == "unit length"), "k:")
+        axes.text(53, say[name, ends], f"{name}: {say[name, ends]:.2g} ×", color=color, va="center")
+    axes.set(xticks=[1, 4, 16, 48], xticklabels=[1, 4, 16, 48], xlabel="words in the sentence, n",
+             yticks=[0.25, 0.5, 1, 2, 4], yticklabels=["¼", "½", 1, 2, 4], xlim=(0.9, 240),
+             title=title, ylabel="gradient at W / that of one word")
     axes.minorticks_off()
 show(figure, "08_sqrtn_combiner_and_dan")
 
@@ -132,12 +163,14 @@ claim("the same under sum/√n", say["sum / √n", "unit length"], 0.95, 1.3)
 claim("the mean without unit length", say["mean", "no unit length"], high=0.5)
 
 # %% [markdown]
-# Without unit length the say grows 3.5 times under a sum and falls to a third under a mean. But the DAN
-# has unit length. Under a sum a long sentence still shouts: it has 2.3 times the say of a single word.
-# Under a mean its output is short, and unit length, which divides the gradient by that length, gives
-# back nearly all that the mean took: 0.93. Divided by √n, all have nearly the same say, 1.1. (At a
-# word's row the three are 0.20, 0.10 and 0.08.) The green dots on the left rise a little, which the
-# paper wants: the vectors ought "to be sensitive to length".
+# Without unit length the say of 48 words is 3.5 times that of one under a sum, and a third under a
+# mean. But the DAN has unit length, which divides the gradient by the length of the output. Under a
+# mean that output is short, so nearly all that the mean took comes back: 0.93. Under a sum a long
+# sentence still has 2.3 times the say. Divided by √n, all have nearly the same, 1.1.
+#
+# And a *word*? In a sentence of 48 words its row gets a tenth of the gradient that it gets alone,
+# because the bag divides by √48 and dx is smaller, too. There are 95 such rows, and √95 · 0.1 is about 1:
+# divided by √n, a sentence of any length moves the table about equally far, and its rows share that.
 #
 # ## The way back
 #
@@ -159,7 +192,7 @@ for r in (3, 1):
 #
 # dE_r = Σ_b count_br dy_b / √n_b
 #
-# The forward as loops. The batch has a repeated word, a shared word, two lengths, and an unused row:
+# The same by matrices. The batch has a repeated word, a shared word, two lengths, and an unused row:
 
 # %%
 # 3 1 3 4 | 1 | 0; row 2 unused
@@ -167,21 +200,16 @@ ids = Packed(np.array([3, 1, 3, 4, 1, 0], np.int32), np.array([0, 4, 5, 6]))
 table = rng.standard_normal((5, 3))                           # (R, d)
 
 
-def bag(table, ids):
-    """Each sentence's sum, divided by √n: table: (R, d), ids: Packed of B sentences → (B, d)."""
-    y = np.zeros((len(ids.lengths), table.shape[1]))
-    for b, (begin, end) in enumerate(zip(ids.offsets, ids.offsets[1:])):
-        for row in ids.ids[begin:end]:
-            y[b] += table[row]
-        y[b] /= np.sqrt(end - begin)
-    return y
-
-
 def counts_of(ids, table_rows):
     """How often each row is in each sentence: (B, R)."""
     counts = np.zeros((len(ids.lengths), table_rows))
     np.add.at(counts, (ids.sentence_numbers, ids.ids), 1)
     return counts
+
+
+def bag(table, ids):
+    """Each sentence's sum, divided by √n: table: (R, d), ids: Packed of B sentences → (B, d)."""
+    return counts_of(ids, len(table)) @ table / np.sqrt(ids.lengths)[:, None]
 
 
 dy = rng.standard_normal((3, 3))
@@ -310,7 +338,8 @@ for name, with_tanh, worst, low, high in (("one linear layer", False, max, 0, 1e
 #
 # ### Exercise 2: bring it back
 #
-# Write an encoder with unit length at the end in which tripling x changes u. Which extra layer will do?
+# Write an encoder with unit length at the end in which tripling x changes u. Which extra layer will
+# do: a second linear one, a leaky ReLU, or a tanh?
 
 # %%
 def encoder_that_sees_length(x):
@@ -342,8 +371,7 @@ check(2, encoder_that_sees_length, judge_sees_length)
 # - [The paper](https://arxiv.org/abs/1804.07754), §2.3.1 with footnote 3 (√n) and §3.1 (unit length).
 #   Ours: tanh between the layers, n as the number of words; by default one layer without a bias
 #   instead of three. To read further: [Iyyer et al.](https://aclanthology.org/P15-1162/), the first
-#   DAN, and PyTorch's [EmbeddingBag](https://pytorch.org/docs/stable/generated/torch.nn.EmbeddingBag.html),
-#   which has the sum and the mean but no √n.
+#   DAN. PyTorch's `EmbeddingBag` has the sum and the mean, but no √n.
 
 # %% [markdown]
 # ## Claims
@@ -352,10 +380,10 @@ check(2, encoder_that_sees_length, judge_sees_length)
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | sum, 48 words: gradient at W / that of one word | 2.33 ± 0.05 | 2.28 to 2.41 | below 1.8 |
-# | the same under the mean | 0.918 ± 0.01 | 0.905 to 0.931 | below 0.85, above 1.05 |
+# | sum, 48 words: gradient at W / that of one word | 2.3 ± 0.04 | 2.26 to 2.35 | below 1.8 |
+# | the same under the mean | 0.913 ± 0.01 | 0.903 to 0.928 | below 0.85, above 1.05 |
 # | the same under sum/√n | 1.1 ± 0.01 | 1.09 to 1.12 | below 0.95, above 1.3 |
-# | the mean without unit length | 0.335 ± 0.002 | 0.332 to 0.339 | above 0.5 |
+# | the mean without unit length | 0.333 ± 0.003 | 0.329 to 0.338 | above 0.5 |
 
 # %% [markdown]
 # ## What you know now
@@ -365,7 +393,6 @@ check(2, encoder_that_sees_length, judge_sees_length)
 # - The way back carries the same factor, and a row's gradients from all its places add up.
 # - One linear layer and unit length cancel any factor: in our default encoder the √n does nothing.
 #
-# Next: lesson 9 gives all vectors length 1, and the replies layers of their own. Optional: lesson A
-# fills the table and the layers before the first step.
+# Next: lesson 9 gives all vectors length 1. Optional: lesson A fills the table before the first step.
 #
 # Solutions, for when you have tried: `lessons/solutions/08_sqrtn_combiner_and_dan.py`.

@@ -2,14 +2,14 @@
 # # 10 · An autograd in sixty lines: what it saves, and what it cannot see
 #
 # **Needs** softmax and its loss (lessons 4 and 5), the DAN (lesson 8), unit vectors (lesson 9).
-# **Gives** a small autograd that trains the same encoder with no backward written; and three things
-# that a hand-written backward knows and an autograd cannot.
+# **Gives** a small autograd that finds the same gradients with no backward written; the one thing that
+# no autograd can see, and two that ours wastes.
 # **Time** 60 minutes.
 #
 # **The answer in thirty seconds.** Every array remembers what it was made from. Walk back from the
 # loss, multiply by each step's derivative, add where an array was used twice: that is all of
-# backpropagation. It gives the same gradients as our backwards by hand. It also keeps eight times
-# as much in memory, fills whole tables with zeros, and overflows where a closed form would not.
+# backpropagation. It gives the same gradients as our backwards by hand. But it discovers no closed
+# form, so it overflows where they do not. And one as simple as ours keeps eight times as much in memory.
 #
 # PyTorch, JAX and TensorFlow write the backward for you. This course writes each by hand. Which is
 # better? We build the automatic way in sixty lines, give it the same encoder, and compare both.
@@ -215,6 +215,8 @@ def autograd_loss(params):
 
 
 loss, leaves = autograd_loss(params)
+print("the graph, step by step:", *("×".join(map(str, node.value.shape))
+                                    for node in loss.ancestors() if node.parents))
 loss.backward(np.ones_like(loss.value))
 library_loss, grads = loss_and_gradients(Model(params, config, WORDS), Batch(sentences))
 expect(abs(loss.value.item() - library_loss), 0, 1e-10, "loss less the library's")
@@ -260,7 +262,7 @@ def judge_layer_norm(layer_norm, rng):
 check(1, layer_norm, judge_layer_norm)
 
 # %% [markdown]
-# ## What it cannot see, 1: a closed form
+# ## What it cannot see: a closed form
 #
 # An autograd knows every step but not what they are for. By hand, the gradient of the softmax loss
 # is (p − δ)/K: no exp or log is left. The graph still computes them.
@@ -331,22 +333,23 @@ def judge_fused(fused_loss, rng):
 check(2, fused_loss, judge_fused)
 
 # %% [markdown]
-# ## What it cannot see, 2: rows that nobody used
+# ## What ours wastes: rows that nobody used
 #
 # `take` fills a whole table with zeros to put a few rows in, since the sum of two gradients has to have
 # the shape of the parameter. By hand the gradient is SparseRows (lesson 7): a vector for each sentence,
 # and the numbers of the rows that get it.
 
 # %%
-by_hand = sum(array.nbytes for part in grads["encoder.embedding.weight"] for array in part)
-by_graph = leaves["encoder.embedding.weight"].grad.nbytes
+TABLE = "encoder.embedding.weight"
+by_hand = sum(array.nbytes for part in grads[TABLE] for array in part)
+by_graph = leaves[TABLE].grad.nbytes
 claim("bytes of the table's gradient, graph over hand", by_graph / by_hand, low=10)
 
 # %% [markdown]
-# ## What it cannot see, 3: which values it will need
+# ## And what else: values that nobody needs
 #
-# Between forward and backward the graph keeps *every* intermediate value, just in case. A cache by
-# hand holds what the derivation needs. Count what both keep.
+# Between forward and backward the graph keeps *every* intermediate value, because each Node stores its
+# own. A cache by hand holds only what the derivation needs. Count what both keep.
 
 # %%
 def arrays_of(cache):
@@ -369,28 +372,31 @@ v, response_cache = response_forward(model, both[K:])
 _, loss_cache = batch_softmax_forward(both[:K], v, config.scale)
 order = loss.ancestors()
 made = [node.value for node in order if node.parents] + [node.grad for node in order[::-1]]
-of_graph = [megabytes(made[:k]) for k in range(len(made) + 1)]          # as they appear
-forward, caches = len(made) - len(order), megabytes(arrays_of((encoder_cache, response_cache, loss_cache)))
-claim("bytes kept for the backward, graph over hand", of_graph[forward] / caches, low=3)
+at_loss = megabytes(made[:-len(order)])
+caches = megabytes(arrays_of((encoder_cache, response_cache, loss_cache)))
+claim("bytes kept for the backward, graph over hand", at_loss / caches, low=3)
 
-figure, axes = plt.subplots()
-axes.step(range(len(of_graph)), of_graph, where="post", color="C3", linewidth=2, label="graph")
-axes.plot([0, forward, len(made) - 4, len(made)], [0, caches, caches, caches + by_hand / 1e6], "C2o-",
-          label="by hand: caches, and in the end the table's gradient")
-axes.axvline(forward, color="black", linestyle=":", label="the loss; then back")
-axes.text(2, of_graph[2] - 2.2, "take: one row per word or bigram")
-axes.text(len(made) - 7, of_graph[-1] - 2, "its backward: a whole table", ha="right")
-axes.set(xlabel="steps of the graph, forward and back", ylabel="MB kept, float64",
-         title=f"At the loss a graph has kept {of_graph[forward] / caches:.0f} × as much,\n"
-               f"and the table's gradient will be {by_graph / by_hand:.0f} × as large")
+gradients = (megabytes(made) - at_loss - by_graph / 1e6,      # those of all but the table
+             sum(grads[name].nbytes for name in grads.keys() - {TABLE}) / 1e6)
+parts = {"values, kept at the loss": (at_loss, caches),    # MB of the graph, by hand
+         "the table's gradient": (by_graph / 1e6, by_hand / 1e6), "other gradients": gradients}
+figure, axes = plt.subplots(figsize=(9, 3.6))
+left = np.zeros(2)
+for (what, sizes), color in zip(parts.items(), ("C0", "C3", "#fdae6b")):
+    axes.barh(["graph", "by hand"], sizes, left=left, color=color, label=what, height=0.6)
+    left += sizes
+axes.invert_yaxis()
+axes.set(xlabel="MB kept in the end, float64", ylabel="backward",
+         title=f"At the loss a graph has kept {at_loss / caches:.0f} × as much,\n"
+               f"and its table's gradient is {by_graph / by_hand:.0f} × as large")
 show(figure, "10_an_autograd_in_sixty_lines")
 
 # %% [markdown]
 # Most of what the graph keeps forward is the embeddings that `take` fetched, and on the way back the
 # whole table that it fills. By hand the bag adds the rows where they are (lesson 8).
 #
-# A framework's autograd is better than ours: its rules save only what they read, its embedding has
-# a `sparse` switch, its cross-entropy is one rule. But **somebody derived each of these by hand**.
+# Neither is a law: in a framework the rules save only what they read, and the embedding has a `sparse`
+# switch. Its cross-entropy is one rule, too. But **somebody derived each of these by hand**.
 # An autograd chains rules; it does not discover them. That is why this course writes them.
 #
 # ## Where this lives
@@ -416,7 +422,7 @@ show(figure, "10_an_autograd_in_sixty_lines")
 #
 # - A graph that remembers parents gives every gradient that you can write by hand.
 # - It discovers no closed form, and so no remedy for an overflow.
-# - It fills whole tables for a few rows, and keeps every value just in case.
+# - Ours fills whole tables for a few rows and keeps every value; a framework's need not.
 #
 # Next: lesson 11 puts all pieces together, in one file.
 #

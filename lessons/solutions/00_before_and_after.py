@@ -1,30 +1,14 @@
 """Solutions of lesson 0, Before and after.
 
-1: Vectors have length 1, so the product is the cosine, and sorting its negative puts the best
-first. The last `top` of a rising order are the right lines with the worst of them first.
+1: Whoever asks why you like or why you hate a movie hears about the movie. So the replies are the
+same, and training brings the two questions together. With "never" they were near before.
 """
 
 from prove import run_lesson, solution
-import numpy as np
 
-lesson = run_lesson(__file__)
-encoder = lesson.after
+run_lesson(__file__)
 
-
-def solution_search(question, lines, top):
-    cosines = encoder.encode(lines) @ encoder.encode(question)
-    return [lines[i] for i in np.argsort(-cosines)[:top]]
-
-
-def tempting_search(question, lines, top):
-    cosines = encoder.encode(lines) @ encoder.encode(question)
-    return [lines[i] for i in np.argsort(cosines)[-top:]]     # the worst of them first
-
-
-def tempting_places(question, lines, top):
-    cosines = encoder.encode(lines) @ encoder.encode(question)
-    return np.argsort(-cosines)[:top]                         # their places, not what they say
-
-
-solution(1, solution_search, tempting_search, tempting_places,
-         lambda question, lines, top: solution_search(question, lines, 4))
+solution(1, lambda: ("Why do you like this movie?", "Why do you hate this movie?"),
+         lambda: ("I like this movie.", "I hate this movie."),                   # only up to 0.86
+         lambda: ("I always eat meat for dinner.", "I never eat meat for dinner."),    # 0.99 before
+         lambda: ("I was there.", "I was there."))            # no opposites

@@ -1,4 +1,4 @@
-"""Solutions of lesson 11, The whole in one file.
+"""Solutions of lesson 11, All of it in one file.
 
 1: s_ij depends on the scale with u_i · v_j as its slope, and ∂loss/∂s_ij is (p_ij − δ_ij)/B. The
 sum of their products runs over all pairs, also over the wrong ones.

@@ -27,7 +27,7 @@ QUICK = {
            "direction(then) for step, then in some": "direction(started) for step in (80, 140)",
            "training(10.0, 80)": "0", "training(20.0, 80)": "0"}}
 OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
-    ("11", "with the path forgotten", "dv = dy if forget else dy +", "dv = dy +"),
+    ("11", "with the path forgotten", """"dy"), copy)""", """'dy + dy @ params["R"].T'), copy)"""),
     ("00", "P@10 after less before",    # no training
      "corpus, untrained, trained, _ = trained_encoder()",
      "corpus, untrained, *_ = trained_encoder(); trained = untrained"),
@@ -83,8 +83,9 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("04", "with a random dp", "distance(backward, random))", "distance(backward, ones))"),
     ("05", "before training: P@1", "(u @ v_prime.T)", "(rng.permutation(u) @ v_prime.T)"),
     ("08", "the same under the mean", '("mean", 1.0, "C0")', '("mean", 0.0, "C0")'),    # a sum
-    ("08", "the mean without unit length", "unit length\"), (dy, unit_length)",    # with it
-     "unit length\"), (unit_length, unit_length)"),
+    ("08", "the mean without unit length",    # with it
+     'norms_of_gradients(bags[name], ends == "unit length")',
+     "norms_of_gradients(bags[name], True)"),
     ("C", "22 mantissas: measured / derived",    # one factor keeps all its bits
      "round_mantissa(a, k) @ round_mantissa(b, k)", "round_mantissa(a, k) @ b"),
     ("20", "conversations: cosine lost",    # before training

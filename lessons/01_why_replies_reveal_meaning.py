@@ -27,7 +27,7 @@ from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.pairs import Batch
 from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.evaluation.metrics import pearson
-from convsim_mini.training.initial import initial_parameters
+from convsim_mini.core.initial import initial_parameters
 
 rng = np.random.default_rng(seed(1))
 

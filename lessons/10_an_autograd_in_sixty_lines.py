@@ -28,7 +28,7 @@ from convsim_mini.core.model import Model, loss_and_gradients, response_forward
 from convsim_mini.core.packed import Packed, offsets_of, words_and_bigrams
 from convsim_mini.core.pairs import Batch
 from convsim_mini.core.transformer_layers import EPSILON, layer_norm_backward, layer_norm_forward
-from convsim_mini.training.initial import initial_parameters
+from convsim_mini.core.initial import initial_parameters
 
 rng = np.random.default_rng(seed(18))
 

@@ -28,7 +28,7 @@ from convsim_mini.core.nli import cross_entropy_backward, cross_entropy_forward
 from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.transformer import transformer_backward, transformer_forward
-from convsim_mini.training.initial import initial_parameters
+from convsim_mini.core.initial import initial_parameters
 
 rng = np.random.default_rng(seed(12))
 

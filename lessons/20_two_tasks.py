@@ -36,7 +36,7 @@ from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.pairs import Batch, Split
 from convsim_mini.core.text import Vocabulary
 from convsim_mini.evaluation.nli import classify
-from convsim_mini.training.initial import initial_parameters
+from convsim_mini.core.initial import initial_parameters
 
 rng = np.random.default_rng(seed(15))
 

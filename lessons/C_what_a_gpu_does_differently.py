@@ -24,7 +24,7 @@ from convsim_mini.core.model import Model, loss_and_gradients
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.pairs import Batch
 from convsim_mini.core.transformer_layers import layer_norm_forward
-from convsim_mini.training.initial import initial_parameters
+from convsim_mini.core.initial import initial_parameters
 
 rng = np.random.default_rng(seed(17))
 

@@ -13,7 +13,7 @@ from ..common.lines import read_object
 from ..config import GROUPS, PRESETS, SYNONYMS, Config
 from ..core.model import ENCODERS
 from ..fast import PLAIN
-from .initial import parameter_shapes
+from ..core.initial import parameter_shapes
 from .run import describe
 from .settings import config_from_dict, flat, settings
 

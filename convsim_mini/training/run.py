@@ -27,7 +27,7 @@ from ..common.files import OURS, UNREADABLE, locked, replace_file
 from ..config import Config
 from ..core.text import Vocabulary
 from ..core.model import Model
-from .initial import parameter_shapes
+from ..core.initial import parameter_shapes
 from .settings import config_from_dict
 
 MODEL, TRAINING, LOG = "model.safetensors", "training.safetensors", "log.jsonl"

@@ -15,7 +15,7 @@ from convsim_mini.core.ranking import draw_candidates, precision
 from convsim_mini.evaluation.baselines import fitted_on_train
 from convsim_mini.evaluation.response import ranks_of_truth, sides
 from convsim_mini.inference.tfidf import tfidf
-from convsim_mini.training.initial import initial_parameters
+from convsim_mini.core.initial import initial_parameters
 
 from .training import K, NAMES, STEPS, copy_of, scores_of, touched, update_ratios, vectors
 

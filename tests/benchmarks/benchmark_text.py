@@ -38,7 +38,7 @@ def ours(lines):
     from convsim_mini.core.model import Model
     from convsim_mini.core.text import Vocabulary, tokenize
     from convsim_mini.inference.sentence_encoder import SentenceEncoder
-    from convsim_mini.training.initial import initial_parameters
+    from convsim_mini.core.initial import initial_parameters
 
     config, rng = Config(), np.random.default_rng(0)
     counts = Counter(token for line in lines for token in tokenize(line))

@@ -122,7 +122,7 @@ def ours(batches, words, rows, config, training, device):
     from convsim_mini.core.model import Model, embed, loss_and_gradients
     from convsim_mini.core.optim import SGD
     from convsim_mini.fast.devices import device_module
-    from convsim_mini.training.initial import initial_parameters
+    from convsim_mini.core.initial import initial_parameters
 
     rng = np.random.default_rng(0)
     rows = rows if config.encoder == "dan" else words

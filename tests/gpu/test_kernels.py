@@ -19,7 +19,7 @@ from convsim_mini.core.packed import Packed
 from convsim_mini.core.pairs import Batch
 from convsim_mini.fast import cuda
 from convsim_mini.fast.twins import TWINS
-from convsim_mini.training.initial import initial_parameters
+from convsim_mini.core.initial import initial_parameters
 from convsim_mini.training.run import Run
 from convsim_mini.training.monitor import Monitor
 

@@ -5,7 +5,7 @@ import numpy as np
 from convsim_mini.config import ModelConfig
 from convsim_mini.core.model import Model
 from convsim_mini.core.packed import Packed, offsets_of
-from convsim_mini.training.initial import initial_parameters
+from convsim_mini.core.initial import initial_parameters
 
 WORDS = 60
 CONFIG = ModelConfig(encoder="transformer", embedding_dim=16, layers=[12], heads=4, hidden=24,

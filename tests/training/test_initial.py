@@ -11,7 +11,8 @@ from convsim_mini.config import ModelConfig
 from convsim_mini.core.pairs import Split
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.text import Vocabulary
-from convsim_mini.training.initial import A, initial_parameters, initial_table
+from convsim_mini.core.initial import initial_parameters
+from convsim_mini.training.initial import A, initial_table
 from convsim_mini.core.model import Model, embed
 from convsim_mini.training.word_vectors import (
     cooccurrences, left_singular_vectors, orthonormal, ppmi_svd)

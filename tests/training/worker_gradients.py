@@ -20,7 +20,7 @@ from convsim_mini.core.arrays import to_device, to_host
 from convsim_mini.core.pairs import Split
 from convsim_mini.core.packed import Packed, offsets_of
 from convsim_mini.core.gradcheck import dense
-from convsim_mini.training.initial import parameter_shapes
+from convsim_mini.core.initial import parameter_shapes
 from convsim_mini.core.model import Model, loss_and_gradients
 from convsim_mini.training.distributed import launched
 from convsim_mini.training.workers import SINGLE_WORKER

@@ -60,7 +60,7 @@ def timing_signal(length, width, dtype, xp=np):
 
     Channel k of the first half is sin(position/t_k), channel k of the second cos(position/t_k). The
     timescales t_k rise geometrically from 1 to 10,000. width: even
-    → (length, width) of the dtype, for positions 0 … length − 1; the same array for every call
+    → (length, width) of the dtype, for positions 0 … length − 1; cached, so do not modify it
     """
     half = width // 2
     rates = xp.exp(xp.arange(half) * (-math.log(10_000) / max(half - 1, 1)))    # 1/t_k: (half,)

@@ -1,4 +1,4 @@
-"""Sentences in, unit vectors out: what a model is for once it is trained."""
+"""Sentences in, unit vectors out: what a trained model is for."""
 
 import numpy as np
 

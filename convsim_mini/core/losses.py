@@ -14,8 +14,8 @@ def batch_softmax_forward(u, v, scale=1.0, first=0):
     1/scale, and as MultipleNegativesRankingLoss.
     u, v: (B, e), row i of v is the true response to row i of u → loss: 0-d array, cache
 
-    (With several processes, each has some of the inputs: u then has b < B rows, from number `first`
-    of the batch on, and the loss is their share of the batch's mean.)
+    (With several processes, each has some of the inputs: u then has b < B rows, starting at row
+    `first` of the batch, and the loss is their share of the batch's mean.)
     """
     xp = array_module(u)
     scores = scale * (u @ v.T)                                # (b, B)

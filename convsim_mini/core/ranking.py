@@ -15,9 +15,9 @@ def draw_candidates(split, queries):
     """The pairs to test, and the responses to choose from for each, drawn with a fixed seed.
 
     For each pair, 99 wrong responses are drawn from the other pairs, without repetition. None of
-    them has the text of the true one. split: with keys; queries: how many pairs at most → pairs
-    (n,), candidates (n, 100): positions in pairs, the true one in column 0. Raises ValueError if
-    there are not 99 wrong ones.
+    them has the text of the true one. Raises ValueError if there are not 99 wrong ones.
+    split: with keys; queries: how many pairs at most
+    → pairs (n,), candidates (n, 100): positions in pairs, the true one in column 0
     """
     rng = np.random.Generator(np.random.Philox(SEED))
     pairs = np.sort(rng.choice(split.pairs, min(queries, split.pairs), replace=False))

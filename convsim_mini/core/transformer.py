@@ -74,8 +74,8 @@ def transformer_backward(du, cache):
     """Forward: u = unsort(normalise(y)), y = linear(mean(sublayers(dropout(√d E + timing)))).
 
     Each step is undone in turn, last first. dz is the gradient of what a sublayer's norm gave; dx
-    is that of the residual stream, None where nothing but the norm reads it. With a bag y += √d
-    bag(table) W_bag: dy reaches both summands as it is, and the table, which both read, gets the
+    is that of the residual stream, None if only the norm reads it. With a bag, y += √d
+    bag(table) W_bag: dy reaches both summands unchanged, and the table, which both read, gets the
     sum of two gradients.
     du: (B, e) → gradients by parameter name; the table's is a list of SparseRows
     """

@@ -74,7 +74,7 @@ def add_norm_forward(x, y, weight, bias, dropout=NO_DROPOUT):
 def add_norm_backward(dy, cache):
     """Forward: s = x + dropout(y), z = layer_norm(s). s is used twice: its gradients add.
 
-    dy: (dz, ds), each (N, d); ds is None where nothing but the norm reads s
+    dy: (dz, ds), each (N, d); ds is None if only the norm reads s
     → dx, dy: (N, d), dweight, dbias: (d,)
     """
     dz, ds = dy

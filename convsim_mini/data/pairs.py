@@ -164,7 +164,7 @@ def files_or_table(pairs):
 
 
 def write_pairs(table, path, columns):
-    """Write the pairs of a table, as in `rows_of_table`, into a .jsonl with these columns."""
+    """Write the pairs of a table (see `rows_of_table`) into a .jsonl with these columns."""
     if hasattr(table, "__len__") and not len(table):
         raise UserError("pairs is empty; give about 3,500, or 500 with init=RUN")
     names = (*(columns or FIELDS), "input_author", "response_author")

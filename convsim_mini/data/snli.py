@@ -26,7 +26,7 @@ class Snli(NamedTuple):
 
     premises: list
     hypotheses: list
-    labels: np.ndarray    # (n,) numbers into LABELS
+    labels: np.ndarray    # (n,) indices into LABELS
     dropped: int
 
 

@@ -1,4 +1,4 @@
-"""Every evaluation of a run. Tasks without data are reported.
+"""Every evaluation of a run. Tasks without data are shown as not measured.
 
     python -m convsim_mini.evaluation RUN [--on sts cqa …] [--data DIR] [--vectors FILE] [--json]
 """

@@ -48,8 +48,8 @@ def pair_baselines(texts, left, right, run=None, vectors=None):
     """All baselines for the pairs texts[left[i]], texts[right[i]]: row name → (n,).
 
     SIF, smooth inverse frequency (Arora, Liang and Ma 2017), weighs words by a/(a + p(word)) and
-    projects out the first singular vector of the means. run: its word embeddings and its p(word)
-    are used, else the texts' p(word); vectors: from a file, row name → word → vector
+    projects out the first singular vector of the means. run: if given, its word embeddings and
+    p(word) are used, else the texts' p(word); vectors: from a file, row name → word → vector
     """
     vocabulary = run.vocabulary if run else None
     own = {"own vectors": run_vectors(run, words_of(texts))} if run else {}

@@ -1,4 +1,4 @@
-"""Question ranking: which of ten forum questions ask the same? (SemEval-2016 Task 3, subtask B)
+"""Question ranking: which of ten questions ask the same thing? (SemEval-2016 Task 3, subtask B)
 
     python -m convsim_mini.evaluation.cqa [RUN] [--data DIR] [--vectors FILE]
 
@@ -25,9 +25,9 @@ COMPARED = "trained"
 TASK_3 = DataSet("the English XML of SemEval Task 3", ("*.xml",), ("cqa",))
 SEARCH_ENGINE, TFIDF = "search engine's order", "TF-IDF cosine"
 OWN = Path(__file__).with_name("own_cqa.xml")
-OWN_NOTE = ("The own set holds a few questions made for this project, judged once each, in random "
-            "order instead of a search engine's. It shows that ranking works, but must not be "
-            "compared with published figures.")
+OWN_NOTE = ("The built-in set holds a few questions made for this project, judged once each, in "
+            "random order instead of a search engine's. It shows that ranking works, but must not "
+            "be compared with published figures.")
 
 
 class CqaRow(msgspec.Struct):
@@ -62,9 +62,9 @@ class Question(NamedTuple):
 
 
 def find(data, run=None):
-    """File name → labelled XML file in DIR or DIR/cqa; the own set without DIR."""
+    """File name → labelled XML file in DIR or DIR/cqa; the built-in set without DIR."""
     if data is None:
-        return {"own set": OWN}
+        return {"built-in set": OWN}
     found = find_files([TASK_3], data)[TASK_3.name]
     return {name.removesuffix(".xml"): path for name, path in found.items()}
 
@@ -124,8 +124,8 @@ def lead(questions, one, other):
 
 
 def note(name, questions, scores):
-    """What the own set is good for."""
-    return OWN_NOTE if name == "own set" else ""
+    """What the built-in set is good for."""
+    return OWN_NOTE if name == "built-in set" else ""
 
 
 def pairs_of(questions):

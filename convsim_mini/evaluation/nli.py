@@ -60,7 +60,7 @@ def note(name, pairs, scores):
 
 
 def classify(model, split):
-    """The class of every pair of a Split of NLI: int (n,) on the host, numbers into LABELS."""
+    """The class of every pair of a Split of NLI: int (n,) on the host, indices into LABELS."""
     xp = array_module(model.params[TABLE])
     u = xp.asarray(embed(model, split.packed))                                  # (2n, e)
     logits, _ = classifier_forward(model, u[0::2], u[1::2])                     # (n, 3)

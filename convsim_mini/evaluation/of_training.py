@@ -48,7 +48,7 @@ def measuring_dev(config, corpus, tasks):
 def measured_on(config, corpus):
     """What `summary` measures on: the test split of a Corpus and a set of STS, each a Measured."""
     files = sts.find(config.data)                             # evaluation.sts shows all of them
-    split = next((split for split in ("dev", "train") if split in files), "own set")
+    split = next((split for split in ("dev", "train") if split in files), "built-in set")
     return (Measured("response", "test", response.read(corpus)),
             Measured("sts", split, sts.read(files.get(split, sts.OWN))))
 

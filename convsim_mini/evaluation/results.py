@@ -75,10 +75,10 @@ def json_lines(rows):
 def measured(encode, folder, tasks, vectors=None, choosing=False):
     """Yield the Measured of every data set of these tasks, or what a task lacks.
 
-    encode: a Run; or a function from a list of n texts to vectors (n, d), as every library of
-    sentence embeddings has one; or None to measure only the baselines
-    folder: of the data; None: the small own sets; vectors: a file of word vectors, or None;
-    choosing: leave out the test sets of others and all baselines. Raises UserError for damaged
+    encode: a Run; or a function from a list of n texts to vectors (n, d), such as every library of
+    sentence embeddings has; or None to measure only the baselines
+    folder: of the data; None: the package's small sets; vectors: a file of word vectors, or None;
+    choosing: no baselines, only data sets that pass `to_choose_by`. Raises UserError for damaged
     files.
     """
     run = encode if isinstance(encode, Run) else None
@@ -147,7 +147,7 @@ def show(ones, table=table):
 
 
 def lead(one, figures):
-    """A sentence: is the first row of a Measured ahead of its best baseline? "" without either.
+    """A sentence: is the first row of a Measured ahead of its best baseline? "" if one is missing.
 
     It is ahead if the paired 95% interval of the difference excludes 0. figures: its figures
     """
@@ -178,7 +178,7 @@ def grid(rows, table=table, form=".1f"):
 
 
 def cell(figure, form=".1f"):
-    """A value and its interval as text: 51.0 [49.2, 52.8]; "–" for nan, without a nan interval."""
+    """A value and its interval as text: 51.0 [49.2, 52.8]; "–" for nan; omits a nan interval."""
     value, low, high = (format(number, form) for number in figure)
     interval = "" if isnan(figure[1]) else f" [{low}, {high}]"
     return "–" if isnan(figure[0]) else value + interval

@@ -26,7 +26,7 @@ from .results import encode_of
 COMPARED = "trained, as cosine"
 COLUMNS = "genre", "file", "year", "id", "score", "sentence1", "sentence2"
 OWN = Path(__file__).with_name("own_sts.csv")
-OWN_NOTE = ("The own set has 120 pairs made for this project, each scored once. It shows that "
+OWN_NOTE = ("The built-in set has 120 pairs made for this project, each scored once. It shows that "
             "learning works, but is too small to compare systems, or with the paper's figures.")
 BENCHMARK = DataSet("the STS Benchmark", ("sts-train.csv", "sts-dev.csv", "sts-test.csv"),
                     ("stsbenchmark",))
@@ -56,9 +56,9 @@ class Sts(NamedTuple):
 
 
 def find(data, run=None):
-    """Split → file of the STS Benchmark, year → folder, as far as DIR has them; or the own set."""
+    """Split → file of the STS Benchmark, year → folder, if DIR has them; or the built-in set."""
     if data is None:
-        return {"own set": OWN}
+        return {"built-in set": OWN}
     return {path.stem.removeprefix("sts-"): path
             for files in find_files([BENCHMARK, SEMEVAL], data).values() for path in files.values()}
 
@@ -174,8 +174,8 @@ def lead(sts, one, other):
 
 
 def note(name, sts, scores):
-    """What the own set is good for."""
-    return OWN_NOTE if name == "own set" else ""
+    """What the built-in set is good for."""
+    return OWN_NOTE if name == "built-in set" else ""
 
 
 def angular_similarity(u, v):

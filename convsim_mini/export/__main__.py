@@ -56,7 +56,7 @@ def write_model(folder, encoder):
 
 
 def training_data(run):
-    """The files that a Run was trained on, and the number of steps and pairs."""
+    """The files that a Run was trained on, its steps and its batch size, as text."""
     config = run.config
     pairs = [Path(path).name for path in config.pairs] or ["chitchat-dataset"]
     files = [] if config.task == "nli" else pairs
@@ -92,7 +92,7 @@ def main(argv=None):
                    for one in (encoder, open_exported(folder)))
         of_run, of_folder = (cell(sts.figures(pairs, some)["r"]) for some in cosines)
         write_text(folder / "README.md", card(run, encoder, options.out, of_folder))
-    print(f"STS own set, r × 100: the run {of_run}, the folder {of_folder}")
+    print(f"STS built-in set, r × 100: the run {of_run}, the folder {of_folder}")
     megabytes = sum(path.stat().st_size for path in options.out.rglob("*")) / 1e6
     print(f"{options.out}/README.md says how to use the folder of {megabytes:,.0f} MB. It names no "
           "license yet: choose one before you publish it.")

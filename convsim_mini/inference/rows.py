@@ -35,7 +35,7 @@ def rows_of_texts(texts, side=0):
 
 
 def rows_of(source, reading=Reading()):
-    """The Rows of a file's name, a table as in `rows_of_table`, or an iterable of texts.
+    """The Rows of a file (its name), a table as in `rows_of_table`, or an iterable of texts.
 
     Raises UserError.
     """

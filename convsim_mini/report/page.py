@@ -55,7 +55,7 @@ def page(results, tasks, folder):
 
 
 def tables(results, task):
-    """The task's tables, one for all data sets with the same title, and what was not measured."""
+    """The task's tables, one per title of a data set, and what was not measured."""
     titles = {}
     for run, found in results:
         for one in (one for one in found.values() if one.task == task):
@@ -117,7 +117,7 @@ def more_nli(results, folder):
 
 
 def curves_over_nli(results):
-    """Percentages of the NLI data, rising; and STS metric → its figure at each of them.
+    """Percentages of the NLI data, ascending; and STS metric → its figure at each of them.
 
     Runs on conversations have 0%. If several runs have the same percentage, the last one counts.
     """

@@ -12,7 +12,7 @@ A = 3e-4    # of a/(a + p)
 def initial_model(config, corpus, trained=None):
     """The Model of a Config before any training, from its seed: the same arrays every time.
 
-    trained: parameters to start from, as far as there are any; NLI's classifier may be new
+    trained: parameters to start from, or None; those it lacks (NLI's classifier) are new
     """
     rng = np.random.Generator(np.random.Philox(config.seed))
     table = (trained[TABLE] if trained else

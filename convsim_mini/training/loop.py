@@ -19,7 +19,7 @@ def run_steps(run, tasks, dev, workers=SINGLE_WORKER):
 
     Its parameters change in place if they are on the device already. Ctrl-C, SIGTERM and SIGHUP
     save a checkpoint after the current step and raise KeyboardInterrupt. Raises UserError, and
-    saves no checkpoint, for a loss that is nan or far too large. With several workers only the
+    saves no checkpoint, for a loss that is nan or far too large. With several workers, only the
     first measures, shows and saves. dev: a function, Model → its measures on dev
     """
     config, first = run.config, workers.rank == 0

@@ -60,7 +60,7 @@ def test_it_is_trained_stopped_resumed_measured_reported_and_exported(
     assert len(steps) == 8 and "of 8, the best on dev" in capsys.readouterr().out
     evaluation.main([run, "--on", "sts", "response"])
     told = capsys.readouterr().out
-    assert "STS own set" in told and "P@10" in told and "not measured" not in told
+    assert "STS built-in set" in told and "P@10" in told and "not measured" not in told
     encode.main([run, "fudazi vobamu", "vobamu fudazi"])
     assert "vobamu fudazi" in capsys.readouterr().out
     report.main([run, "--out", str(tmp_path / "report")])

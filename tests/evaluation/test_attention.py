@@ -30,7 +30,7 @@ def run(tmp_path_factory, pair_file, cache_folder):
 def test_a_transformer_is_evaluated_encodes_and_tells_its_reach(run, capsys):
     evaluation.main([run, "--on", "response", "sts", "cqa"])
     told = capsys.readouterr().out
-    assert "P@10" in told and "STS own set" in told and "not measured" not in told
+    assert "P@10" in told and "STS built-in set" in told and "not measured" not in told
     encode.main([run, ".", ". " * 9])
     assert "1 of 2 sentences have more than 8 pieces of words" in capsys.readouterr().out
     attention.main([run])

@@ -99,7 +99,7 @@ def test_ties_stay_in_the_gold_files_order_and_ten_count():
 def test_the_own_set_under_a_run(trained, capsys):
     command.main("cqa", argv=[str(trained[0])])
     out = capsys.readouterr().out
-    assert "own set: 10 questions, 60 pairs" in out and cqa.OWN_NOTE in out
+    assert "built-in set: 10 questions, 60 pairs" in out and cqa.OWN_NOTE in out
     for row in ("search engine's order", "trained", "TF-IDF cosine"):
         assert re.search(rf"^{row} +\d", out, re.MULTILINE)
 
@@ -170,7 +170,7 @@ def test_files_without_labels_are_passed_over(tmp_path):
         (tmp_path / "cqa" / name).write_text("")
     found = {name: tmp_path / "cqa" / f"{name}.xml" for name in ("a-dev", "b-test")}
     assert cqa.find(tmp_path) == cqa.find(tmp_path / "cqa") == found
-    assert cqa.find(None) == {"own set": cqa.OWN}
+    assert cqa.find(None) == {"built-in set": cqa.OWN}
 
 
 @given(questions)

@@ -163,7 +163,8 @@ def test_a_run_that_goes_on_is_compared_with_the_one_before(run, test_set, train
 def test_a_run_is_evaluated_on_what_is_there_and_the_rest_is_named(run_copy, tmp_path, capsys):
     done = command("evaluation", run_copy, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for title in ("Picking the true reply among 100", "STS own set", "own set: 10 questions"):
+    for title in ("Picking the true reply among 100", "STS built-in set",
+                  "built-in set: 10 questions"):
         assert done.stdout.count(title) == 1
     assert f"\nnli: not measured. {run_copy}: was trained without NLI; continue" in done.stdout
     assert "\nsenteval: not measured. --data is missing" in done.stdout

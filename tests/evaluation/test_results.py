@@ -86,7 +86,7 @@ def test_json_holds_the_figures_that_the_tables_show(trained, capsys):
     assert {task for task, *_ in found} == {"response", "sts"}
     for row, figures in one.figures().items():
         for metric, figure in figures.items():
-            shown = [np.nan if x is None else x for x in found["sts", "own set", row][metric]]
+            shown = [np.nan if x is None else x for x in found["sts", "built-in set", row][metric]]
             assert shown == pytest.approx(figure, nan_ok=True, abs=1e-3)
     paper = found["response", "test", "the paper: DAN, other inputs"]
     assert paper["P@1"] == [56.1, None, None]
@@ -112,7 +112,7 @@ def test_better_is_only_said_where_the_paired_interval_leaves_out_0():
                           (wrong, "is behind the best baseline, mixed: MAP -")):
         one = Measured("cqa", "x", questions, {"it": trained}, {"wrong": wrong, "mixed": mixed})
         text = show(one)
-        assert f"\n\nFor ranking forum questions, it {said}" in text and "own set" not in text
+        assert f"\n\nFor ranking forum questions, it {said}" in text and "built-in set" not in text
     assert cqa.lead(questions, right, wrong) == pytest.approx([200 / 3] * 3)
     assert cqa.lead(questions, right, nearly)[1] == 0
 
@@ -121,7 +121,8 @@ def test_what_others_published_stands_in_the_tables_of_its_data_sets():
     one = Measured("sts", "dev")
     assert one.published()["SIF (Yang 2018)"]["r"][0] == 80.1
     assert Measured("sts", "test").published()["SIF (Yang 2018)"]["r"][0] == 72.0
-    assert not Measured("sts", "own set").published() and not Measured("sts", "train").published()
+    for name in ("built-in set", "train"):
+        assert not Measured("sts", name).published()
     assert "47.42" in str(Measured("cqa", "SemEval2017-task3-English-test").published())
     assert not Measured("cqa", "SemEval2016-Task3-CQA-QL-test").published()
     for task in PUBLISHED.keys() - {"sources"}:
@@ -135,7 +136,7 @@ def test_several_runs_share_a_table_and_what_is_equal_stands_once():
     questions = cqa.read(cqa.OWN)
     rng = np.random.default_rng(0)
     engine = cqa.baselines(None, questions)
-    ones = {name: Measured("cqa", "own set", questions, {"trained": rng.random(60)}, engine)
+    ones = {name: Measured("cqa", "built-in set", questions, {"trained": rng.random(60)}, engine)
             for name in ("one", "two")}
     text = show(ones)
     rows = [line.split("  ")[0] for line in text.splitlines()]

@@ -33,7 +33,7 @@ def test_official_files_keep_all_their_rows(data_folder, name, rows_if_quoted, g
 
 
 def test_the_own_set_has_120_pairs_of_three_genres():
-    assert sts.find(None) == {"own set": sts.OWN}
+    assert sts.find(None) == {"built-in set": sts.OWN}
     own = sts.read(sts.OWN)
     assert Counter(own.genres.tolist()) == {"captions": 40, "forums": 40, "news": 40}
     assert own.labels.min() < 0.5 and own.labels.max() > 4.5

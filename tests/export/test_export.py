@@ -90,7 +90,7 @@ def test_what_is_printed_and_what_the_card_says(trained, exported):
     of_run, of_folder = (cell(sts.figures(own, np.vecdot(*sts.unit_vectors(
         one(trained[0]).encode, own)))["r"]) for one in (convsim_mini.load, in_16_bits))
     assert f"100: the run {of_run}, the folder {of_folder}\n" in done.stdout
-    assert f"interval: {of_folder}. The own set" in card and export.SMALLER not in done.stdout
+    assert f"interval: {of_folder}. The built-in set" in card and export.SMALLER not in done.stdout
     assert "a vector of 16 dimensions." in card
     assert f"It was trained on pairs.tsv. Training took {run.step} steps" in card
     assert "It is a deep averaging network\ntrained" in card

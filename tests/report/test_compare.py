@@ -73,5 +73,5 @@ def test_what_is_absent_is_told_once(folders, tmp_path, capsys, monkeypatch):
     (folders[0].parent / "other.tsv").unlink()
     compare.main([str(folders[0]), str(folders[2])])
     text = capsys.readouterr().out
-    assert tables_of(text)["run"][0] == ["run", "r, sts own set", "MAP, cqa own set"]
+    assert tables_of(text)["run"][0] == ["run", "r, sts built-in set", "MAP, cqa built-in set"]
     assert text.count("response: not measured. ") == 1

@@ -125,7 +125,7 @@ def test_a_task_without_its_data_is_named_and_a_second_report_replaces_the_first
     for tasks in (["cqa", "sts"], ["sts"]):
         report.main([str(runs[0]), "--on", *tasks, "--out", str(tmp_path)])
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "STS own set, 120 pairs" in text and "Table 6" not in text
+    assert "STS built-in set, 120 pairs" in text and "Table 6" not in text
 
 
 def test_without_data_and_pairs_it_says_so(runs, tmp_path, monkeypatch):

@@ -35,7 +35,7 @@ def test_a_run_leaves_everything_in_its_folder(trained):
         "config.json", "log.jsonl", "curves.png", "model.safetensors"}
     assert list(folder.parent.iterdir()) == [folder]
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
-    for expected in ("pairs read", "4,000", "P@10", "TF-IDF cosine", "BM25", "STS own set",
+    for expected in ("pairs read", "4,000", "P@10", "TF-IDF cosine", "BM25", "STS built-in set",
                      "trained, as cosine", "before training", str(folder)):
         assert expected in done.stdout
 

@@ -10,8 +10,8 @@ from conftest import ROOT, python
 
 FOLDER = ROOT / "tests" / "other_system"
 # a test file of each room that a student uses
-ROOMS = ["tests/common/test_files.py", "tests/core/test_gradients.py", "tests/data/test_corpus.py",
-         "tests/inference/test_index.py", "tests/training/test_run_file.py"]
+ROOMS = ["tests/common/test_files.py", "tests/data/test_corpus.py", "tests/inference/test_index.py",
+         "tests/training/test_run_file.py"]
 LESSON = "lessons/02_finite_differences.py"
 
 

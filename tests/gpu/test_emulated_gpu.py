@@ -9,12 +9,10 @@ import pytest
 from conftest import ROOT
 
 FOLDER = ROOT / "tests" / "gpu" / "vgpu"
-MODES = {"plain": {}, "strict": {"VGPU_STRICT": "1"},
-         "noise": {"VGPU_NOISE": "1", "VGPU_ORDER": "reverse"}}
+MODES = {"plain": {}, "strict": {"VGPU_STRICT": "1"}}
 RUNS = [("test_kernels.py", "plain"),
-        *(pytest.param("test_kernels.py", mode, marks=pytest.mark.long)
-          for mode in MODES if mode != "plain"),
-        pytest.param("test_gpu.py", "strict", marks=pytest.mark.long)]
+        pytest.param("test_kernels.py", "strict", marks=pytest.mark.long)]
+NOISE = {"VGPU_NOISE": "1", "VGPU_ORDER": "reverse"}
 
 
 def on_the_emulated_device(*arguments, **variables):
@@ -49,7 +47,7 @@ def test_the_gpus_tests_pass_and_none_is_skipped(file, mode, tmp_path):
 @pytest.mark.long
 def test_the_benchmark_passes_as_on_a_real_card(tmp_path):
     done = on_the_emulated_device(ROOT / "tests" / "benchmarks" / "benchmark_gpu.py", "--parts",
-                                  "tests", "--out", tmp_path, VGPU_HIDDEN="1")
+                                  "tests", "--out", tmp_path, VGPU_HIDDEN="1", **NOISE)
     rows = [line for line in done.stdout.splitlines() if line.startswith("| tests")]
     assert len(rows) == 2 and all(row.endswith("| yes |") for row in rows), done.stdout
 

@@ -39,8 +39,9 @@ rng = np.random.default_rng(seed(8))
 # s_ij = **log (p(j | i)/p(j))** plus any constant for each row
 #
 # This is the pointwise mutual information, PMI (lesson A counts it for words). A reply that follows
-# this input half of the time and an eighth of the time overall gets ln 4. "Yes" fits everywhere,
-# and gets no score for being frequent: each time it is somebody else's reply, it is pushed down.
+# this input half of the time and an eighth of the time overall gets ln 4; next to one with ln ½ it
+# is the true one with probability 4/(4 + ½) = 8/9. "Yes" fits everywhere, and gets no score for
+# being frequent: each time it is somebody else's reply, it is pushed down.
 #
 # Let us test it in a world of 60 inputs and 200 replies. Each input has a few replies of its own,
 # and one reply in four is "yes", reply 0, whatever the input. There is no encoder: the scores are a
@@ -213,7 +214,9 @@ figure, axes = plt.subplots(figsize=(8, 3.4))
 axes.semilogx([*shares], [min(np.log(K) / information, 1) for K in shares], "k:", label="at most")
 axes.semilogx([*shares], [*shares.values()], "o-", label="measured with the true PMI as scores")
 axes.set(xlabel="K, the batch", ylabel="share of I that shows", ylim=(0, 1.1),
-         title="No batch shows more than ln K, and near I it shows less")
+         title="No batch shows more than ln K, and clearly less where ln K is near I")
+axes.set_xticks([*shares], [*shares], minor=False)
+axes.minorticks_off()
 show(figure, "19_larger_batch")
 
 # %% [markdown]

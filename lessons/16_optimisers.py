@@ -209,9 +209,9 @@ expect(steps_to(1e-3, momentum(eta, mu), **turned)[0], momentum_steps - 1, momen
        "momentum on the turned bowl: as before")
 
 # %% [markdown]
-# On the bowl along the axes Adam needs fewer steps than momentum, 61 against 80 (but does not stay
-# down: later its loss is back at 0.22 of the start's). On the turned one it needs more, 290: a
-# rotation costs it three to six times as many, depending on the rate.
+# On the bowl along the axes Adam needs fewer steps than momentum, 61 against 80, though its loss
+# comes back to 0.22 of the start's. On the turned one it needs 290: a rotation costs it three to
+# six times as many, depending on the rate.
 #
 # Two directions and one start are a small world. So once more with twenty directions, curvatures
 # from 1 to 1,000, another start and a rotation, all drawn at random; again seven rates each. The

@@ -204,8 +204,7 @@ expect(moves.sum(axis=0).std() / (warming[:, None] * moves).sum(axis=0).std(), 6
 # ## Where this lives
 #
 # - `core/optim.py`: `Adaptive`, `update_rows`. `core/schedule.py`: `rates`. All of this is ours.
-# - To read further: Duchi et al. (2011), section 1, on rare features; another way out, PyTorch's
-#   [SparseAdam](https://pytorch.org/docs/stable/generated/torch.optim.SparseAdam.html).
+# - To read further: Duchi et al. (2011), section 1, on rare features; PyTorch's SparseAdam.
 
 # %% [markdown]
 # ## Claims
@@ -225,7 +224,7 @@ expect(moves.sum(axis=0).std() / (warming[:, None] * moves).sum(axis=0).std(), 6
 # - A table of words is a bowl with a large κ: the rate that frequent rows allow is too small for
 #   rare ones, which hold nearly all the error.
 # - Row-wise Adagrad moves only rows that are in the batch, and slows each by its own use.
-# - The first steps of Adam and Adagrad are a full rate long, signal or noise: warm-up shortens them.
+# - The first steps of both are a full rate long, signal or noise: warm-up makes them short.
 #
 # Next: lesson 18 trains the encoder, and looks at the first steps of a real run.
 #

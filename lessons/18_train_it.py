@@ -312,7 +312,7 @@ show(figure, "18_patients")
 # %%
 above = {name: np.mean(losses[-10:]) - ln_K for name, (losses, *_) in patients.items()}
 expect(above["healthy"], -2, -0.1, "healthy: below ln K")
-expect(above["replies shuffled"], -0.05, 0.8, "shuffled: near ln K")
+expect(above["replies shuffled"], -0.05, 0.3, "shuffled: near ln K")
 claim("healthy: the gap in spreads", patients["healthy"][2], low=1.5)
 claim("replies shuffled: the gap", abs(patients["replies shuffled"][2]), high=1)
 expect(patients["no scale (s = 1)"][2], 1.4, 3, "no scale: the gap, as if healthy")
@@ -404,7 +404,6 @@ for name, ranks in (("TF-IDF", lexical), ("untrained", before)):
     print(f"P@1 over {name}: {points.mean():.1f} points, standard error {error:.1f}")
 claim("P@1 over TF-IDF, points", end[0] - words[0], low=-1)
 claim("P@10 over TF-IDF, points", end[1] - words[1], low=5)
-expect(end[1] - start[1], 5, 40, "points of P@10 that training adds; four standard errors are 5")
 expect(measured[-1][2], 3, ln_K - 0.5, "loss on dev: below ln 256")
 claim("loss on dev less that of all batches seen again", measured[-1][2] - np.mean(again), low=0.8)
 

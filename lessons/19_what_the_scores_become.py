@@ -19,7 +19,7 @@ import sys
 sys.path += [".", "lessons"]
 from lesson import check, claim, expect, np, plt, seed, show
 from tqdm import tqdm
-from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
+from convsim_mini.core.losses import batch_softmax_forward
 
 rng = np.random.default_rng(seed(8))
 
@@ -73,13 +73,13 @@ def learned_scores(K=64, steps=4000, lower=0):
     Softmax ignores a number that is added to a whole row, so each row is shifted until its mean
     over the input's own replies equals the PMI's.
     """
-    scores, mean, own = np.zeros((inputs, replies)), np.zeros((inputs, replies)), np.eye(K)
+    scores, mean, own = *np.zeros((2, inputs, replies)), np.eye(K, dtype=bool)
     for step in tqdm(range(steps), disable=None):
-        i, j = draw(K)    # u · v = scores[i, j] − lower, if the reply is the true one's text, + own
-        u, v = [scores[i], -lower * one_hot[j], lower * own], [one_hot[j], one_hot[j], own]
-        _, cache = batch_softmax_forward(np.hstack(u), np.hstack(v))
-        du = batch_softmax_backward(1.0, cache)[0][:, :replies]
-        np.add.at(scores, i, -0.5 * K * min(1, 2 - 2 * step / steps) * du)
+        i, j = draw(K)
+        s = scores[i][:, j] - lower * ((j[:, None] == j) & ~own)      # (K, K)
+        p = np.exp(s - s.max(axis=1, keepdims=True))
+        ds = p / p.sum(axis=1, keepdims=True) - own
+        np.add.at(scores, (i[:, None], j), -0.5 * min(1, 2 - 2 * step / steps) * ds)
         if step >= steps // 2:
             mean += scores / (steps - steps // 2)
     weight = joint * possible * (np.arange(replies) > 0)
@@ -215,8 +215,7 @@ axes.semilogx([*shares], [min(np.log(K) / information, 1) for K in shares], "k:"
 axes.semilogx([*shares], [*shares.values()], "o-", label="measured with the true PMI as scores")
 axes.set(xlabel="K, the batch", ylabel="share of I that shows", ylim=(0, 1.1),
          title="No batch shows more than ln K, and clearly less where ln K is near I")
-axes.set_xticks([*shares], [*shares], minor=False)
-axes.minorticks_off()
+axes.set_xticks([*shares], [*shares])
 show(figure, "19_larger_batch")
 
 # %% [markdown]

@@ -152,7 +152,6 @@ def judge_features(backward, rng):
     u1, u2, dy = (rng.standard_normal((4, width)) for width in (3, 3, 12))
     right = nli_features_backward(dy, nli_features_forward(u1, u2)[1])
     for name, found, gradient in zip(("du1", "du2"), backward(dy, u1, u2), right, strict=True):
-        assert np.shape(found) == (4, 3), f"{name} has the shape {np.shape(found)}, not (4, 3)"
         assert np.allclose(found, gradient), (
             f"{name} is off by up to {np.abs(found - gradient).max():.2g}: are three paths summed, "
             "and is u2 subtracted?")

@@ -238,8 +238,7 @@ claim("the most that any of five strengths gains on the other half", gain.max(),
 # the others: it goes to 1 while theirs goes down a little. (With the 5,749 pairs of STS train
 # tuning does help: see `convsim_mini/report/README.md`.)
 #
-# (If one sentence is in a fitted pair and in a held-out one, the first gives a hint about the
-# second. Pairs that share a sentence, directly or by a chain of others, belong to the same side.)
+# (Pairs that share a sentence, directly or by a chain of others, belong to the same side.)
 #
 # ## Average precision
 #

@@ -174,8 +174,7 @@ ladder = {"random rows": score("random rows", bags(world.random_rows)),
 # ## a/(a + p): what a frequent word is worth
 #
 # Suppose, with Arora et al. (2017), that a sentence has a topic, a vector c, and that each word is
-# drawn either because it is frequent or because it fits the topic (Z, they assume, is nearly the
-# same for every c):
+# drawn either because it is frequent or because it fits the topic (Z hardly depends on c):
 #
 # p(w | c) = α p(w) + (1 − α) e^{v_w · c}/Z
 #
@@ -238,8 +237,7 @@ expect(lead(default, ladder["… and a\nrandom matrix"]), 1, 5, "identity over i
 figure, (*heats, axes) = plt.subplots(1, 4, figsize=(15, 4.2), width_ratios=[1, 1, 1, 1.7])
 tables = cooccurrences(tiny, 6).toarray()[1:, 1:], pmi_of(
     cooccurrences(tiny, 6), 0.75).maximum(0).toarray()[1:, 1:], library @ library.T
-for heat, table, title in zip(heats, tables, (
-        "Counts", "PPMI, smoothed", "Cosines of the SVD's rows")):
+for heat, table, title in zip(heats, tables, ("Counts", "PPMI, smoothed", "Cosines of U's rows")):
     heat.imshow(table, vmin=-2 * table.max(), vmax=2 * table.max())
     for i, j in zip(*np.nonzero(np.round(table, 1))):
         heat.text(j, i, f"{table[i, j]:.2g}", ha="center", va="center")
@@ -265,8 +263,7 @@ show(figure, "A_counting")
 #
 # All columns of U have length 1, so direction i has the share σᵢ^{2p}/Σⱼ σⱼ^{2p} of the squared
 # length of all rows. With p = 0 each direction has 1/D. And the first direction is a nuisance: M
-# has no negative number, so u₁ has none either (Perron, Frobenius), and it adds something ≥ 0 to
-# *every* dot product.
+# has no negative number, so u₁ has none either (Perron, Frobenius): it adds to *every* dot product.
 #
 # **Predict:** what share do the first 10 of 200 directions have with p = 1? Which p is better for
 # P@1?

@@ -254,8 +254,7 @@ show(figure, "B_many_workers")
 
 # %% [markdown]
 # The loss falls to well below ln 256, and by itself the curve looks fine. But P@1 is where it was
-# *before* training: the run was for nothing. So the loss does not show the mistake. A check of dv
-# across all workers does, as above, and so does P@1 next to that of the untrained model.
+# *before* training: the run was for nothing. P@1 shows it, and so does a check of dv, as above.
 #
 # ## What travels
 #

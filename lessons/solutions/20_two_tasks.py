@@ -1,8 +1,7 @@
 """Solutions of lesson 20, Two tasks, one encoder.
 
-1: du1 = d1 + dx + dp ∗ u2 and du2 = d2 − dx + dp ∗ u1, with dx = da ∗ sign(u1 − u2): as itself,
-through the absolute value, through the product. The tempting ones forget that u2 is subtracted, or
-that the slope of |x| is sign x.
+1: du1 = d1 + dx + dp ∗ u2 and du2 = d2 − dx + dp ∗ u1, with dx = da ∗ sign(u1 − u2). The tempting
+ones forget that u2 is subtracted, or that the slope of |x| is sign x.
 """
 
 from prove import np, run_lesson, solution

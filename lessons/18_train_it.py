@@ -459,10 +459,10 @@ claim("P@1 that the matrices' warm-up adds, points", end[0] - cold["matrices"], 
 # %% [markdown]
 # ## What you know now
 #
-# - Before a long run: the loss at the start, one batch memorised, the size of an update.
+# - Before a long run: the loss at the start, one batch memorised, the size of an update. A table's
+#   first steps are long enough to spoil a good start: warm-up.
 # - When a loss is stuck, three numbers show why: spread, gap and ratio.
 # - Report a baseline with every score: over TF-IDF 15 points of P@10, but 0.6 to 3.6 of P@1.
-# - Warm-up is for the tables: their first steps are long enough to spoil a good start.
 #
 # To read on: [A recipe for training neural networks](https://karpathy.github.io/2019/04/25/recipe/)
 # by Andrej Karpathy. Next: lesson 19 asks which scores the loss is looking for.

@@ -43,7 +43,7 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "cooccurrences(world.corpus.train._replace(ids=rng.permutation(world.corpus.train.ids)),"
      " known)"),
     ("19", "score of “yes” above its PMI",    # rows whose reply is "yes" do not pull
-     "2 * step / steps) * du)", "2 * step / steps) * du * (j > 0)[:, None])"),
+     "2 * step / steps) * ds)", "2 * step / steps) * ds * (j > 0)[:, None])"),
     ("13", "who won, without the signal",    # with one
      "with signal_as(no_signal):\n    without_losses",
      "with signal_as(random_signal):\n    without_losses"),

@@ -231,7 +231,7 @@ losses, (before, after), share = runs["right"]
 figure, (first, last, curve) = plt.subplots(1, 3, figsize=(12, 4), width_ratios=[1, 1, 0.8])
 names = ["red", "blue", "green", "gold"]
 words = [f"{name}?" for name in names] + [names[k] for k in (2, 0, 3, 1)]
-for axes, p, title in ((first, before, "Before: everybody is asked alike"),
+for axes, p, title in ((first, before, "Before: every word is asked equally"),
                        (last, after, "After: the right holder answers")):
     axes.imshow(p[:COLOURS], cmap="Blues", vmin=0, vmax=1, aspect="auto")    # holders ask nothing
     for i, j in np.ndindex(COLOURS, WORDS):
@@ -253,8 +253,8 @@ claim("the wrong backward's loss / the right one's", wrong / losses[-20:].mean()
 claim("dk = ds q: its loss / the loss with dk = 0", wrong / none, low=0.9)
 
 # %% [markdown]
-# The wrong gradient buys nothing: in five of six seeds having none does better, in the sixth it is
-# 6% behind. With dk = 0 the keys stay as they were drawn, and the queries learn to make something
+# The wrong gradient buys nothing: in five of six seeds no gradient at all does better, in the sixth
+# it is 6% behind. With dk = 0 the keys stay as drawn, and the queries learn to make something
 # of them. The wrong gradient keeps moving the keys while the queries adjust to them. There is no
 # error message: the loss falls, and stops far from where it could be.
 #
@@ -392,7 +392,7 @@ check(2, hiding_input, judge_hiding_input)
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
 # | share of the right holder after training | 0.976 ± 0.0008 | 0.975 to 0.977 | below 0.9 |
-# | the wrong backward's loss / the right one's | 4,012 ± 9e+02 | 2,916 to 5,174 | below 100 |
+# | the wrong backward's loss / the right one's | 4,012 ± 900 | 2,916 to 5,174 | below 100 |
 # | dk = ds q: its loss / the loss with dk = 0 | 1.11 ± 0.2 | 0.938 to 1.41 | below 0.9 |
 # | without √m, m = 1024: share of the words that hesitate | 0.194 ± 0.007 | 0.187 to 0.203 | below 0.1, above 0.25 |
 # | without √m: median of g, m = 1024 / 64 | 0.000108 ± 3e-05 | 7.08e-05 to 0.000154 | above 0.01 |

@@ -206,8 +206,8 @@ expect(by_random[1], 0, 0.1, "… at positions not seen")
 
 # %% [markdown]
 # With sines the right position is always found. With random vectors it is found at 96% of the
-# positions that the matrix was fitted to, and nearly never elsewhere: the matrix knows them by
-# heart. What it learns about sines holds at positions that it has not seen.
+# positions that the matrix was fitted to, and nearly never elsewhere, as nothing links an unseen
+# random row to the others. What it learns about sines holds at positions that it has not seen.
 #
 # ### Exercise 1: wind the clock forward
 #
@@ -343,7 +343,7 @@ claim("… with random vectors: loss at the end", random_losses[-1], high=0.02)
 # ## What you know now
 #
 # - Attention by itself has no order: words in any order give one vector. The loss stays at ln 2.
-# - A random vector for each position mends that. With sines one matrix can ask for "three words
+# - A random vector for each position fixes that. With sines one matrix can ask for "three words
 #   back", also at positions that it has not seen.
 # - On average the similarity of two positions falls with the logarithm of their distance.
 #

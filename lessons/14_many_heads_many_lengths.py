@@ -3,12 +3,12 @@
 #
 # **Needs** one attention head and its backward (lesson 12), `Packed` (lesson 6).
 # **Gives** attention over sentences of all lengths, without padding; what padding would cost.
-# **Time** 60 minutes. If you will never pack sentences, read the first three parts.
+# **Time** 60 minutes. If you will never pack sentences, stop before "Padding".
 #
 # **The answer in thirty seconds.** A head is a slice of the columns, so several heads are a reshape
-# away; they cost h times the scores, but no more parameters and products. Many programs pad every
-# sentence to the longest of its batch and mask the padding. That costs many times the scores that
-# the sentences need, and if you forget the mask, nothing tells you. Sort by length instead:
+# away; they cost h times the scores, but no extra parameters or multiplications. Many programs pad
+# every sentence to the longest of its batch and mask the padding. That costs many times the scores
+# that the sentences need, and if you forget the mask, nothing tells you. Sort by length instead:
 # sentences of one length are an array already.
 
 # %%

@@ -8,7 +8,8 @@
 # **The answer in thirty seconds.** Rare words need large steps and frequent ones small steps, which
 # no single rate can give. Adagrad gives each row a rate that falls with its own use. Adam comes
 # close, but its means go through all rows in every step, and take two more tables of memory. And
-# because Adam's first step is all noise at full length, the rate starts near zero: warm-up.
+# because the first steps of both are a full rate long, be the gradient signal or noise, the rate
+# starts near zero: warm-up.
 
 # %%
 import sys
@@ -72,14 +73,15 @@ after_one = -adam_moves(np.append(0.02, np.zeros(200)), first=10_000)
 expect(after_one.sum(), 31, 32, "Adam, one occurrence: how far the row travels, in rates")
 
 # %% [markdown]
-# **Adagrad** (Duchi et al. 2011) divides by the root of the *sum* of all squares so far. Then the
-# k-th update of a row is as long as 1/√k, however many steps lie between two updates. A row that is
-# not in the batch stays. Ours keeps one sum for a row, of the mean square of its gradient:
+# **Adagrad** (Duchi et al. 2011) divides by the root of the *sum* of all squares so far. If a row's
+# gradients all have one size, its k-th update is 1/√k of the first, however many steps lie between
+# two updates. A row that is not in the batch stays. Ours keeps one sum for a row, of the mean
+# square of its gradient:
 #
 # s_r ← s_r + mean(g_r²),  E_r ← E_r − rate · g_r/√s_r
 #
-# So the first update of a row has the rms **rate**, however small the gradient. After k gradients
-# of one size it has gone rate · (1 + 1/√2 + … + 1/√k) ≈ 2 rate √k.
+# So the first update of a row has the rms **rate**, however small the gradient. After k updates of
+# one size and direction it has gone rate · (1 + 1/√2 + … + 1/√k) ≈ 2 rate √k.
 #
 # **Predict:** SGD's error over Adagrad's, at the best of three rates: for frequent words? Rare
 # ones?
@@ -113,7 +115,7 @@ for kind, some in (("SGD", (3, 7, 14)), ("Adam", (0.03, 0.1, 0.2)), ("Adagrad", 
 claim("words 101 to 1000: error of SGD, rate 14 / of Adagrad, best rate",
       chosen["SGD"][100:].mean() / chosen["Adagrad"][100:].mean(), low=2)
 claim("… of Adam / of Adagrad", chosen["Adam"][100:].mean() / chosen["Adagrad"][100:].mean(), low=1)
-claim("words 1 to 10: error of SGD / of Adagrad, at the same rates",
+claim("words 1 to 10: error of SGD / of Adagrad, at those rates",
       chosen["SGD"][:10].mean() / chosen["Adagrad"][:10].mean(), low=1)
 claim("share of SGD's error in words 101 to 1000", chosen["SGD"][100:].sum() / chosen["SGD"].sum(),
       low=0.95)
@@ -126,7 +128,7 @@ for kind, color in (("SGD", "C0"), ("Adam", "C2"), ("Adagrad", "C1")):
     rare.plot(paths[kind], color=color, label=kind)
 rare.axhline(target[RARE, 0], color="k", linestyle=":", label="its target")
 axes.set(xlabel="a word's rank by frequency", ylabel="mean squared error of its row",
-         title=f"{words:,} words after {steps:,} batches: rare rows have the error")
+         title=f"{words:,} words, {steps:,} batches: nearly all the error is in rare rows")
 rare.set(xlabel=f"step; a batch in {1 / (batch * p[RARE]):.0f} has the row",
          ylabel="its first value", title="A rare row: SGD creeps, Adam coasts, Adagrad jumps")
 show(figure, "17_rare_rows_and_warm_up")
@@ -135,7 +137,7 @@ show(figure, "17_rare_rows_and_warm_up")
 # The factor is about five for rare words, and about two for frequent ones. But nearly all the error
 # is in the rare rows, and no rate helps SGD there: its best, 14, is already next to the limit of
 # 15, and with it the frequent words have 2.5 times the error that rate 3 would leave them. Adam is
-# close behind Adagrad; what it costs is two more tables and the time to go through them.
+# close behind Adagrad; its price is two more tables and the time to go through them.
 #
 # Adagrad never forgets. After ten gradients of size 100, one of size 1 moves its row by rate/316 at
 # most. So the library uses Adagrad for rows, most of which are in few batches, and Adam for the
@@ -173,7 +175,9 @@ check(1, climbing_gradients, judge_climbing)
 # **(1 − β₁)/(1 + β₁) · (1 + β₁ᵗ)/(1 − β₁ᵗ)**
 #
 # which is 1 at t = 1 and 0.23² for large t. So the first steps are up to 4.4 times as noisy as the
-# later ones and can spoil a good start. **Warm-up**: the rate rises from 0 in a tenth of all steps.
+# later ones. **Warm-up**: the rate rises from 0 in a tenth of all steps.
+#
+# **Predict:** 20 steps of pure noise: how many times as far does x travel without a warm-up?
 
 # %%
 moves, optim = adam_moves(rng.standard_normal((20, 20_000))), OptimConfig()   # of 20,000 numbers
@@ -185,16 +189,11 @@ expect(noisy[0], 0.99, 1.01, "pure noise: rms of step 1, in rates")
 expect(noisy[19] / derived, 0.9, 1.1, f"… of step 20, over the derived {derived:.2f}")
 expect(moves.sum(axis=0).std() / (warming[:, None] * moves).sum(axis=0).std(), 6, 16,
        "20 steps of noise: x travels this many times as far without warm-up")
-t = np.arange(1, 21)
-figure, axes = plt.subplots(figsize=(8, 3.6))
-axes.plot(t, noisy, "o", label="without warm-up")
-axes.plot(t, np.sqrt(0.1 / 1.9 * (1 + 0.9**t) / (1 - 0.9**t)), "k:", label="derived")
-axes.plot(t, warming * noisy, "s-", color="C2", label="with warm-up over 100 steps")
-axes.set(xlabel="step", ylabel="rms of a number's move, in rates", xticks=(1, 5, 10, 15, 20),
-         title="Pure noise: Adam's first step is four times as long as later ones")
-show(figure, "17_warm_up")
 
 # %% [markdown]
+# Eleven times as far. Adagrad's first step of each row has full length as well, and in lesson 18's
+# training the tables' warm-up is the one that counts.
+#
 # | | remembers | assumes | fails where |
 # | --- | --- | --- | --- |
 # | SGD | nothing | all directions are equally steep | κ is large; a word is rare |
@@ -205,8 +204,7 @@ show(figure, "17_warm_up")
 # ## Where this lives
 #
 # - `core/optim.py`: `Adaptive`, `update_rows`. `core/schedule.py`: `rates`. All of this is ours.
-# - To read further: Duchi et al. (2011), section 1, on rare features; another way out, PyTorch's
-#   [SparseAdam](https://pytorch.org/docs/stable/generated/torch.optim.SparseAdam.html).
+# - To read further: Duchi et al. (2011), section 1, on rare features; PyTorch's SparseAdam.
 
 # %% [markdown]
 # ## Claims
@@ -217,7 +215,7 @@ show(figure, "17_warm_up")
 # | --- | --- | --- | --- |
 # | words 101 to 1000: error of SGD, rate 14 / of Adagrad, best rate | 5.01 ± 0.3 | 4.81 to 5.47 | below 2 |
 # | … of Adam / of Adagrad | 1.35 ± 0.02 | 1.32 to 1.37 | below 1 |
-# | words 1 to 10: error of SGD / of Adagrad, at the same rates | 1.95 ± 0.3 | 1.6 to 2.48 | below 1 |
+# | words 1 to 10: error of SGD / of Adagrad, at those rates | 1.95 ± 0.3 | 1.6 to 2.48 | below 1 |
 # | share of SGD's error in words 101 to 1000 | 0.997 ± 0.0002 | 0.997 to 0.997 | below 0.95 |
 
 # %% [markdown]
@@ -226,7 +224,7 @@ show(figure, "17_warm_up")
 # - A table of words is a bowl with a large κ: the rate that frequent rows allow is too small for
 #   rare ones, which hold nearly all the error.
 # - Row-wise Adagrad moves only rows that are in the batch, and slows each by its own use.
-# - Adam's first steps are noise at full length: warm-up makes them short.
+# - The first steps of both are a full rate long, signal or noise: warm-up makes them short.
 #
 # Next: lesson 18 trains the encoder, and looks at the first steps of a real run.
 #

@@ -7,8 +7,8 @@
 #
 # **The answer in thirty seconds.** An encoder that learns from replies keeps what changes the reply
 # and squeezes everything else: compared with a change of topic, a change of activity shrinks
-# ninefold. It is squeezed, not erased. A second task that depends on it enlarges it again, and
-# costs the first task nothing.
+# ninefold. It is squeezed, not erased. A second task that depends on it enlarges it again, and in
+# our small world costs the first task nothing.
 #
 # Replies can teach only what changes the reply. "A man plays the guitar" and "a man sings a song"
 # get the same answers, so an encoder trained on replies has no reason to tell them apart. Natural
@@ -82,37 +82,13 @@ expect(guess_from_hypotheses(pairs, labels), 1 / 3, 1 / 3 + 0.03,
 # %% [markdown]
 # A third: it can only guess.
 #
-# ### Exercise 1: break the world
-#
-# Write a `draw_leaky_pair(label)` whose labels are all true, although the hypothesis by itself
-# gives the label away in more than 80% of the pairs.
-
-# %%
-def draw_leaky_pair(label):
-    """A premise and a hypothesis (Facts) whose label is true; the hypothesis's form shows it."""
-    raise NotImplementedError
-
-
-def judge_leaky(draw, rng):
-    labels = np.arange(900) % 3
-    pairs = [draw(label) for label in labels]
-    true = np.mean([truth(*pair) == label for pair, label in zip(pairs, labels)])
-    assert true == 1, f"{true:.0%} of the labels are true; all have to be"
-    leak = guess_from_hypotheses(pairs, labels)
-    assert leak > 0.8, (f"from the hypothesis alone one gets {leak:.0%}, not 80%: "
-                        "give each label a form of its own")
-
-
-check(1, draw_leaky_pair, judge_leaky)
-
-# %% [markdown]
 # ## What must a classifier see?
 #
 # It gets two sentence embeddings, u1 and u2. Suppose we simply hand it both. A linear classifier on
 # (u1, u2) has the score a · u1 + b · u2, and no a and b make that large exactly when both sentences
-# name the same activity. |u1 − u2| and u1 ∗ u2 (number by number) do show equality. But neither of
-# them changes if premise and hypothesis change places, and entailment cares about the order: "a man
-# plays guitar" entails "a person plays guitar", not the other way round.
+# name the same activity. |u1 − u2| and u1 ∗ u2 (element by element) do show equality. But neither
+# changes if premise and hypothesis swap places, and entailment depends on the order: "a man plays
+# guitar" entails "a person plays guitar", not the other way round.
 #
 # **Predict:** take a thousand entailments and their reverses. How many of them does a linear
 # classifier get right from |u1 − u2| and u1 ∗ u2? And from u1 and u2?
@@ -160,30 +136,31 @@ expect(linear_accuracy(np.concatenate([u1, u2], axis=1), order), 0.9, 1, "the sa
 # Each kind of feature sees what the other misses, so we take all four: **(u1, u2, |u1 − u2|, u1 ∗
 # u2)**, (B, 4D) for vectors of D numbers, as in InferSent (Conneau et al. 2017) and in the paper.
 #
-# ## Their gradient
+# ### Exercise 1: three paths back
 #
-# u1 reaches the features along three paths, so its gradient is a sum of three: as itself it gets
-# d1; through a = |x|, x = u1 − u2, whose slope is sign x, it gets dx = da ∗ sign x; and through the
-# product it gets dp times the other factor, u2. u2 is subtracted, so its middle part is −dx:
-#
-# du1 = d1 + dx + dp ∗ u2, du2 = d2 − dx + dp ∗ u1
-#
-# u1 = (1, 2) and u2 = (3, 1) give (1, 2 | 3, 1 | 2, 1 | 3, 2); if every dy is 1, dx is (−1, 1), and
-# du1 = (1, 1) + (−1, 1) + (3, 1) = (3, 3).
+# Write their gradients. u1 reaches the features along three paths: as itself, through |x| with x =
+# u1 − u2, whose slope is sign x, and through the product. An example: u1 = (1, 2) and u2 = (3, 1)
+# give (1, 2 | 3, 1 | 2, 1 | 3, 2). If every dy is 1, du1 = (3, 3) and du2 = (3, 2).
 
 # %%
-def features_backward(dy, cache):
-    u1, u2, difference = cache
-    d1, d2, dabsolute, dproduct = np.split(dy, 4, axis=1)     # (B, D) each
-    dx = dabsolute * np.sign(difference)
-    return d1 + dx + dproduct * u2, d2 - dx + dproduct * u1
+def features_backward(dy, u1, u2):
+    """dy: (B, 4D); u1, u2: (B, D) each → du1, du2: (B, D) each."""
+    raise NotImplementedError
 
 
-u1, u2, dy = (rng.standard_normal((4, width)) for width in (3, 3, 12))
-expect(layer_error(nli_features_forward, features_backward, [u1, u2], rng), 0, 1e-8,
-       "by hand, against differences")
-_, cache = nli_features_forward(u1, u2)
-assert np.allclose(features_backward(dy, cache), nli_features_backward(dy, cache))
+def judge_features(backward, rng):
+    u1, u2, dy = (rng.standard_normal((4, width)) for width in (3, 3, 12))
+    right = nli_features_backward(dy, nli_features_forward(u1, u2)[1])
+    for name, found, gradient in zip(("du1", "du2"), backward(dy, u1, u2), right, strict=True):
+        assert np.allclose(found, gradient), (
+            f"{name} is off by up to {np.abs(found - gradient).max():.2g}: are three paths summed, "
+            "and is u2 subtracted?")
+
+
+u1, u2, _ = (rng.standard_normal((4, width)) for width in (3, 3, 12))
+expect(layer_error(nli_features_forward, nli_features_backward, [u1, u2], rng), 0, 1e-8,
+       "the library's gradients, against differences")
+check(1, features_backward, judge_features)
 
 # %% [markdown]
 # ## Two losses, one encoder
@@ -211,8 +188,7 @@ nli_train, nli_test = np.arange(4500), np.arange(4500, 6000)
 
 def chat_batch(which):
     """Conversations `which` (B,) as a Batch."""
-    both = vocabulary.pack([*(inputs[i].tokens for i in which), *(replies[i] for i in which)])
-    return Batch(both)
+    return Batch(vocabulary.pack([inputs[i].tokens for i in which] + [replies[i] for i in which]))
 
 
 def new_model():
@@ -266,20 +242,22 @@ expect(end - np.log(K / 6), -0.15, 0.25, "loss above ln(K/6), what this world al
 # the same one with less said. Neutral pairs need the place, and whether it is a man or a person.
 
 # %%
-probe, _ = train_model(6000, share=1.0, start=on_replies, frozen=True)
+probes = [train_model(6000, share=1.0, start=some, frozen=True)[0]
+          for some in (new_model(), on_replies)]
 both_tasks, both_losses = train_model(800, share=0.5, start=on_replies)
-frozen, moving = (np.mean(classify(model, nli)[nli_test] == labels[nli_test])
-                  for model in (probe, both_tasks))
-expect(frozen, 0.7, 1, "accuracy in the frozen vectors; guessing has 0.33")
+raw, frozen, moving = (np.mean(classify(model, nli)[nli_test] == labels[nli_test])
+                       for model in (*probes, both_tasks))
+expect(raw, 0.8, 1, "accuracy in the vectors of an untrained encoder, frozen; guessing gets 0.33")
+expect(frozen, 0.7, 1, "… in those after the conversations, frozen")
 claim("NLI accuracy: an encoder that learns it, 400 steps, less the frozen one", moving - frozen,
       low=0.03)
 expect(np.mean(both_losses[-40:]) - end, -0.2, 0.1,
        "the conversations' loss after both, less the loss before")
 
 # %% [markdown]
-# The frozen vectors are labelled correctly in about nine pairs of ten, so training on replies has
-# not removed the differences. The encoder that learns NLI itself gets every pair right after 400
-# steps of it, and the conversations' loss is no higher.
+# Frozen, the trained vectors are labelled correctly in 88% of the pairs, the untrained ones in 95%:
+# training on replies has blurred the differences, but not removed them. The encoder that learns NLI
+# itself gets every pair right after 400 steps, and the conversations' loss is no higher.
 #
 # ## What the cosine shows
 #
@@ -293,7 +271,7 @@ expect(np.mean(both_losses[-40:]) - end, -0.2, 0.1,
 
 # %%
 def auc(above, below):
-    """How often a cosine of the first kind is above one of the second; guessing has ½."""
+    """How often a cosine of the first kind is above one of the second; guessing gets ½."""
     return (above[:, None] > below).mean()
 
 
@@ -306,12 +284,13 @@ for name, model in (("untrained", new_model()), ("conversations", on_replies),
     u = embed(model, four).reshape(-1, 4, D)
     cosines[name] = [(u[:, 0] * u[:, k]).sum(axis=1) for k in (1, 2, 3)]
 
-share, within = {}, {}
-print(f"{'mean cosine':24}same activity  other activity  other topic  share lost  AUC in a topic")
+share, within, rated = {}, {}, np.repeat((5, 3, 0), 600)      # scores that people might give
+print(f"{'mean cosine':24}same activity  another  another topic  share lost  AUC in a topic     r")
 for name, values in cosines.items():
     same, activity, topic = (value.mean() for value in values)
     share[name], within[name] = (same - activity) / (same - topic), auc(*values[:2])
-    print(f"{name:24}{same:13.2f}{activity:16.2f}{topic:13.2f}{share[name]:12.2f}{within[name]:16.3f}")
+    print(f"{name:24}{same:13.2f}{activity:9.2f}{topic:15.2f}{share[name]:12.2f}"
+          f"{within[name]:16.3f}{np.corrcoef(np.concatenate(values), rated)[0, 1]:6.2f}")
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 4.4), sharey=True)
 for panel, (name, values) in zip(axes, cosines.items()):
@@ -321,8 +300,8 @@ for panel, (name, values) in zip(axes, cosines.items()):
     panel.set_xticks((1, 2, 3), kinds, fontsize=9)
     panel.set(xlabel="how the second sentence differs", ylabel="cosine of both embeddings",
               ylim=(-1, 1))
-    panel.set_title(f"{name[0].upper()}{name[1:]}: another activity\ncosts {share[name]:.0%} of another topic",
-                    fontsize=10)
+    panel.set_title(f"{name[0].upper()}{name[1:]}: another activity\ncosts {share[name]:.0%} of "
+                    "what another topic costs", fontsize=10)
 show(figure, "20_two_tasks")
 
 claim("conversations: cosine lost by another activity / by another topic", share["conversations"],
@@ -340,11 +319,12 @@ claim("with NLI: AUC within a topic", within["conversations and NLI"], low=0.98)
 #
 # Is a ninth too little for a cosine? Not within a topic. There "the same activity" still beats
 # "another one" in five comparisons of six (AUC 0.83), because the spread of the cosines has shrunk
-# with their difference. But rank pairs from *all* topics in one list, as people's scores do, and
-# the difference between topics drowns that between activities.
+# with their difference. Now put all pairs in one list and give them the scores 5, 3 and 0, as
+# people might. The cosine correlates with these at r = 0.85 after the conversations, 0.87 after
+# more of them, 0.88 with NLI: most of r is topic, so the activity is worth only a few points.
 #
 # People who judge similarity do distinguish a guitar from a song. So an encoder that has to
-# distinguish them should agree with people better. In the paper's Table 3 it does, by five points.
+# distinguish them can gain a few points of r. In the paper's Table 3 it gains five.
 #
 # ## Where this lives
 #

@@ -7,8 +7,8 @@
 #
 # **The answer in thirty seconds.** A score is half a result. The other half is its interval, and
 # what the simplest methods get. On 120 pairs an r of 0.6 is known to about ± 0.12. Comparing two
-# systems pair by pair is 1.4 to 3.6 times as sharp as comparing their two intervals, and still does
-# not tell weighted words from a trained encoder. And guessing has a MAP of 0.645.
+# systems pair by pair is 1.4 to 3.6 times as sharp as taking them for independent, and still does
+# not tell weighted words from a trained encoder. And on our lists guessing gets a MAP of 0.645.
 #
 # A similarity correlates with people's at r = 0.60. What does such a number mean, how certain is
 # it, and what should we compare it with?
@@ -78,8 +78,8 @@ expect(abs(pearson(score_0_to_5(angle), labels) - r_by_hand(angle, labels)), 0, 
 # ## How certain is an r?
 #
 # What we computed is the r of *these* 120 pairs. Another 120 would give another. How far off could
-# it be? Fisher found that artanh r is nearly normal with a standard error of 1/√(n − 3), so the 95%
-# interval is tanh(artanh r ± 1.96/√(n − 3)).
+# it be? Fisher found that for normal data artanh r is nearly normal, with a standard error of
+# 1/√(n − 3), so the 95% interval is tanh(artanh r ± 1.96/√(n − 3)).
 #
 # **Predict:** for r = 0.6, how wide is it for n = 120: 0.05, 0.12 or 0.23? And for 1,500 pairs?
 
@@ -187,7 +187,7 @@ left.set_yticks(range(len(similarities)), list(reversed(similarities)))
 left.set(xlabel="r with one person's scores, 95% interval", ylabel="similarity by",
          ylim=(-0.6, 3.6), title="All four intervals overlap …")
 right.set(xlabel="trained less this one, points; grey: not paired", ylabel="compared with",
-          title="… and still one is clearly worse")
+          title="… and still one is worse")
 show(figure, "21_how_good_is_it")
 
 claim("r of the trained encoder", r["trained on replies"], low=0.5)
@@ -200,7 +200,7 @@ for name, least, most in (("words, weighted a/(a + p)", -1, 1), ("words, binary"
 # Binary words come last, and the other three are close together, because the start already knows
 # co-occurrences and word frequencies. Look at the picture twice. On the left all four intervals
 # overlap, and one could conclude that nothing can be told apart. On the right are the paired
-# differences, and binary words are clearly behind: "the intervals overlap, so there is no
+# differences, and the interval of binary words excludes 0: "they overlap, so there is no
 # difference" is a fallacy. The trained encoder and weighted words are not separated, even in pairs.
 # Are 120 pairs too few? Perhaps: not to be told apart is not the same as to be equal, which only a
 # narrow paired interval around 0 could show.
@@ -230,21 +230,20 @@ known, gain = np.mean(known, axis=0), np.mean(gains, axis=0)
 for row in zip(strengths, known, gain):
     print("strength {:6g}: r = {:.3f} on the 60 fitted pairs; tuning adds {:+.4f} on the others"
           .format(*row))
-expect(known[-1], 0.95, 1, "weakest penalty: r on the fitted half, learned by heart")
+expect(known[-1], 0.95, 1, "weakest penalty: r on the fitted half, memorised")
 claim("the most that any of five strengths gains on the other half", gain.max(), high=0.015)
 
 # %% [markdown]
 # With 60 labels no strength adds anything. And r on the fitted pairs tells nothing about
 # the others: it goes to 1 while theirs goes down a little. (With the 5,749 pairs of STS train
-# tuning does help: see `report/README.md`.)
+# tuning does help: see `convsim_mini/report/README.md`.)
 #
-# (If one sentence is in a fitted pair and in a held-out one, the first gives a hint about the
-# second. Pairs that share a sentence, directly or by a chain of others, belong to the same side.)
+# (Pairs that share a sentence, directly or by a chain of others, belong to the same side.)
 #
 # ## Average precision
 #
 # The paper's other task is about a forum: given a question and ten (here six) others that a search
-# has found, put those that ask the same first. The **average precision** scores such a ranking:
+# has found, rank those that ask the same thing first. The **average precision** scores a ranking:
 # stop at each relevant item, note the *share* of relevant ones so far, and take the mean of these
 # shares. For the order yes, no, yes, no, no, yes we stop at ranks 1, 3 and 6:
 #
@@ -278,15 +277,15 @@ def orders_of(n, R):
 guessing = random_average_precision(6, 3)
 expect(abs(average_precision(padded(orders_of(6, 3))).mean() - guessing), 0, 1e-9,
        "mean of AP over all 20 orders, less the derived one")
-expect(guessing, 0.6, 0.7, "so guessing has a MAP of")
+expect(guessing, 0.6, 0.7, "so with 3 relevant of 6 guessing gets a MAP of")
 
 # %% [markdown]
-# Guessing already scores 0.645.
+# With 3 relevant of 6, guessing already scores 0.645.
 #
 # ## Ten questions of our own
 #
 # They have six candidates each, of which three ask the same. How certain is a MAP of ten questions?
-# We put the candidates in a random order, again and again, and see how far luck carries.
+# We put the candidates in a random order, again and again, and see how far luck alone gets.
 #
 # **Predict** the range that holds 95% of these MAPs of guessing. And will TF-IDF, which looks for
 # shared rare words, be above or below guessing on this set?

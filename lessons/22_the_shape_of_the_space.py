@@ -181,17 +181,18 @@ show(figure, "22_the_shape_of_the_space")
 #
 # **s √(1 − ‖m‖²) √(1 − mean((u · m/‖m‖)²))**
 #
-# At the start the scores are too far apart: the loss is above ln K (lesson 18), and a smaller scale
-# would lower it. But the scale is a constant, and nobody may change it. There is a way around that:
-# if all replies move towards one m, the *effective* scale falls. The common direction is the knob
-# of a thermostat, and training turns it until the softmax is no longer too sure.
+# At s = 15 and above the scores are too far apart at the start: the loss is above ln K (lesson 18),
+# and a smaller scale would lower it. But the scale is a constant, and nobody may change it. There
+# is a way around that: if all replies move towards one m, the *effective* scale falls. The common
+# direction is the knob of a thermostat, and training turns it until the softmax is no longer too
+# sure. At s = 10 the loss is below ln K, so a good thermostat would turn the other way.
 #
 # **Predict:** train 80 steps with s = 10, 15, 20, 40. Where will λ₁ of u be the largest? And the
 # effective scale? And for s = 40, what if training continues?
 
 # %%
 def direction(model):
-    """λ₁ of u, ‖m‖², the wrong scores' spread in a row, the effective scale; 500 pairs of dev."""
+    """λ₁ of u, ‖m‖², spread of the wrong scores, effective scale, loss − ln K: 500 pairs of dev."""
     messages, replies = (embed(model, dev.sentences(2 * np.arange(500) + side)) for side in (0, 1))
     v_prime = respond(model, replies)
     m = v_prime.mean(axis=0)
@@ -199,8 +200,8 @@ def direction(model):
     wrong = scores[~np.eye(500, dtype=bool)].reshape(500, 499)
     along = messages @ unit(m[None])[0]                       # u · m/‖m‖
     left_over = np.sqrt((1 - m @ m) * (1 - (along**2).mean()))
-    spread = wrong.std(axis=1).mean()
-    return shape(messages)[1][0], m @ m, spread, model.config.scale * left_over
+    spread, loss = wrong.std(axis=1).mean(), np.log(np.exp(scores).mean(axis=1)) - scores.diagonal()
+    return shape(messages)[1][0], m @ m, spread, model.config.scale * left_over, loss.mean()
 
 
 print("counted start: λ₁ {:.2f}, ‖m‖² {:.2f}".format(*direction(started)))
@@ -209,17 +210,17 @@ history = {s: {step: direction(then) for step, then in some} for s, some in (
     (40.0, at_40.items()))}
 figure, axes = plt.subplots()
 for (s, by_step), color in zip(history.items(), ("C4", "C0", "C3", "C1")):
-    print(f"scale {s:4}: effective scale {by_step[0][3]:.1f}, after 80 steps {by_step[80][3]:.1f}, "
-          "then λ₁ {:.2f}, ‖m‖² {:.2f}, spread of wrong scores {:.2f}".format(*by_step[80]))
-    axes.plot(list(by_step), [scale for *_, scale in by_step.values()], "o-", color=color,
+    print(f"scale {s:2.0f}: loss − ln K {by_step[0][4]:+.2f}, effective scale {by_step[0][3]:.1f}, "
+          "after 80 steps {3:.1f}, λ₁ {0:.2f}, ‖m‖² {1:.2f}, spread {2:.2f}".format(*by_step[80]))
+    axes.plot(list(by_step), [scale for *_, scale, _ in by_step.values()], "o-", color=color,
               label=f"s = {s:.0f}")
 axes.set(xlabel="step", ylabel="effective scale", ylim=(0, None),
-         title="Too high a scale falls; after 80 steps all four are near 11")
+         title="A scale that is too high comes down; all four end at 9 to 12")
 show(figure, "22_thermostat")
 expect(history[40.0][80][0] / history[10.0][80][0], 2, 8, "λ₁ at scale 40 / at scale 10")
 claim("effective scale, 40 / 10; the scales themselves: 4",
       history[40.0][80][3] / history[10.0][80][3], 0.6, 1.6)
-per_scale = [spread / scale for _, _, spread, scale in (
+per_scale = [spread / scale for _, _, spread, scale, _ in (
     direction(started), *(by_step[80] for by_step in history.values()))]
 print("spread / effective scale, start, 10, 15, 20, 40:", *np.round(per_scale, 3))
 expect(max(per_scale) / min(per_scale), 1, 1.5, "the largest of these / the least")
@@ -227,14 +228,15 @@ expect(history[40.0][140][3] - history[40.0][80][3], 0.1, 3, "effective scale: 1
 
 # %% [markdown]
 # λ₁ is the largest at s = 40. From 10 to 40 the scale grows fourfold, and so does the effective
-# scale at the start, from 9 to 36; after 80 steps it is 9 to 12 for all four. The layers of the
-# reply turn the knob first: at s = 20 they do so almost alone (‖m‖² is 0.58, and λ₁ of u has hardly
-# moved). At s = 40 that is not enough, and u moves as well. With more training the model is right
-# more often, and the effective scale creeps up.
+# scale at the start, from 9 to 36; after 80 steps it is 9 to 12 for all four. At 10, where the loss
+# begins below ln K, it *rises*, from 8.9 to 9.4. The layers of the reply turn the knob first: at
+# s = 20 they do so almost alone (‖m‖² is 0.58, and λ₁ of u has hardly moved). At s = 40 that is not
+# enough, and u moves as well. With more training the model is right more often, and the effective
+# scale creeps up.
 #
-# At 10, 15 and 20 λ₁ stays near that of the start. So frequent words cannot be the reason: they are
-# the same at every scale. The spread of the wrong scores is 0.11 to 0.14 times the effective scale,
-# before training and after, so the formula holds within a factor of 1.3.
+# At 10, 15 and 20 λ₁ stays near that of the start. So frequent words by themselves are not the
+# reason: they are the same at every scale. The spread of the wrong scores is 0.11 to 0.14 times the
+# effective scale, before training and after, so the formula holds within a factor of 1.4.
 #
 # ## Hubs
 #
@@ -242,29 +244,26 @@ expect(history[40.0][140][3] - history[40.0][80][3], 0.1, 3, "effective scale: 1
 # w, where the w are unrelated. Two such sentences have the cosine **c²**. But a vector that points
 # along d itself has the cosine **c** with every one of them: for c = 0.7 that is 0.7 against 0.49.
 # Whatever the question, a search answers with it. Such a vector is called a **hub** (Radovanović et
-# al. 2010). In the picture the w of neighbours are at right angles, and dashes lead to the hub.
+# al. 2010). The picture marks two of our encoders.
 
 # %%
-figure, axes = plt.subplots(figsize=(7, 5.2), subplot_kw={"projection": "3d"})
-c, around = 0.7, np.linspace(0, 2 * np.pi, 101)
-x, y = np.sqrt(1 - c * c) * np.stack([np.cos(around), np.sin(around)])
-axes.plot(x, y, c, color="C7", linewidth=1)
-for k in (0, 25, 50, 75):
-    axes.quiver(0, 0, 0, x[k], y[k], c, color="C0", arrow_length_ratio=0.08)
-    axes.plot([0, x[k]], [0, y[k]], [1, c], "--", color="C3")
-axes.quiver(0, 0, 0, 0, 0, 1, color="C3", linewidth=3, arrow_length_ratio=0.08)
-axes.text(0, 0, 1.06, "hub: cosine 0.7 with all others", color="C3")
-axes.text(x[25], y[25] - 0.3, c - 0.35, "neighbours: 0.49", color="C0")
-axes.set(title="A vector on the axis of the cone is near to all others", zlim=(0, 1))
-axes.set_axis_off()
-axes.view_init(20, 20)
-axes.set_box_aspect((1.4, 1.4, 1), zoom=1.5)
+figure, axes = plt.subplots(figsize=(8, 3.8))
+c = np.linspace(0, 1, 101)
+axes.plot(c, c, color="C3", label="with a vector along d: c")
+axes.plot(c, c * c, color="C0", label="with each other: c²")
+for name, x in (("start", u_start), ("scale 40", u)):
+    mean = np.linalg.norm(x.mean(axis=0))                     # c, if d is the mean's direction
+    axes.plot([mean, mean], [mean**2, mean], "ko:")
+    axes.annotate(f"{name}: {mean**2:.2f} and {mean:.2f}", (mean, mean**2), (8, -8),
+                  textcoords="offset points")
+axes.set(xlabel="c, cosine of each sentence with the common direction d", ylabel="cosine",
+         title="A vector along the common direction is nearer to all than they are to each other")
 show(figure, "22_cone")
 
 # %% [markdown]
-# Let N(x) be the number of sentences that have x among their ten nearest. Its mean is 10, always.
+# Let N(x) be the number of sentences that have x among their ten nearest. Its mean is always 10.
 #
-# **Predict:** how large is the largest N among 2,500 sentences: 15, 50, or above 100?
+# **Predict:** how large is the largest N of 2,500 sentences: 15, 50, or above 100?
 
 # %%
 def hub_counts(u, k=10):
@@ -280,16 +279,18 @@ counts = {"random directions": hub_counts(unit(rng.standard_normal((2_500, 200))
           "80 steps at 40": hub_counts(u)}
 for name, N in counts.items():
     print(f"{name}: the largest N is {N.max()}, {(N == 0).sum()} sentences have N = 0")
-for i in np.argsort(-counts["80 steps at 40"])[:4]:
-    print(f"    N = {counts['80 steps at 40'][i]}: {text(i)[:80]}")
-claim("largest N after 80 steps at 40; random directions: 25", counts["80 steps at 40"].max(),
-      low=100)
-expect(np.corrcoef(counts["80 steps at 40"], u @ u.mean(axis=0))[0, 1], 0.25, 0.9,
-       "correlation of N with the cosine to the mean")
+worst, to_mean = np.argsort(-N)[:20], u @ u.mean(axis=0)      # of the last one, at 40
+rank = 1 + (to_mean > to_mean[worst[:10], None]).sum(axis=1)  # 1: the nearest to the mean
+for i, place in zip(worst[:4], rank):
+    print(f"    N = {N[i]}, place {place}, {texts.lengths[i]} tokens: {text(i)[:60]}")
+print(f"tokens: the 20 worst {texts.lengths[worst].mean():.0f}, all {texts.lengths.mean():.0f}")
+claim("largest N after 80 steps at 40; random directions: 25", N.max(), low=100)
+claim("ten largest hubs: the last place by the cosine to the mean, of 2,500", rank.max(), high=250)
 
 # %% [markdown]
-# At scale 40 the largest hub is the neighbour of 404 sentences, forty times the mean; at 15 of
-# 83, as at the start. The worst are long, rambling turns, which have something for everybody.
+# At scale 40 the largest hub is the neighbour of 404 sentences, forty times the mean; at 15 of 83,
+# as at the start. As derived, the hubs lie along d: ordered by the cosine to the mean, the ten
+# largest are among the first 29 of 2,500. Most of the worst are long, rambling turns.
 #
 # ### Exercise 2: build a hub
 #
@@ -386,7 +387,8 @@ expect(hits[1].mean() - hits[20].mean(), 1, 8, "P@1 lost if 20 are removed inste
 # | scale 15: PR after 80 steps / at the start | 1.29 ± 0.04 | 1.24 to 1.32 | below 1 |
 # | scale 40: PR after 80 steps / at the start | 0.0784 ± 0.002 | 0.0766 to 0.0812 | above 0.5 |
 # | effective scale, 40 / 10; the scales themselves: 4 | 1.16 ± 0.01 | 1.15 to 1.19 | below 0.6, above 1.6 |
-# | largest N after 80 steps at 40; random directions: 25 | 453 ± 9e+01 | 374 to 587 | below 100 |
+# | largest N after 80 steps at 40; random directions: 25 | 453 ± 90 | 374 to 587 | below 100 |
+# | ten largest hubs: the last place by the cosine to the mean, of 2,500 | 18.4 ± 5 | 12 to 25 | above 250 |
 # | P@1 without the first direction, points more | 5.47 ± 0.6 | 4.73 to 6.2 | below 0.5 |
 # | P@1 at 15, all directions, over 40 without the first | 0.653 ± 0.7 | -0.4 to 1.33 | below -1 |
 
@@ -394,7 +396,7 @@ expect(hits[1].mean() - hits[20].mean(), 1, 8, "P@1 lost if 20 are removed inste
 # ## What you know now
 #
 # - 1/PR is the mean squared cosine: a direction that all share lowers PR.
-# - Too high a scale makes one, which lowers the effective scale, and sentences near it become hubs.
+# - Too high a scale makes one: it lowers the effective scale, and vectors along it become hubs.
 # - Removing that one helps a search; a sensible scale helps as much, and from the start.
 #
 # To read on: [Understanding contrastive representation learning through alignment and

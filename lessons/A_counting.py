@@ -12,7 +12,7 @@
 # A network usually starts from random numbers, and training has to find out which words belong
 # together. But a corpus can tell that before training: we only need to count which words occur near
 # each other. This lesson builds the first weights of the default encoder that way, with 200 numbers
-# a word. We score each ingredient on the real task: pick the true reply among 100. Guessing has 1%.
+# a word. We score each ingredient on the real task: pick the true reply among 100 (guessing: 1%).
 
 # %%
 import sys
@@ -174,7 +174,7 @@ ladder = {"random rows": score("random rows", bags(world.random_rows)),
 # ## a/(a + p): what a frequent word is worth
 #
 # Suppose, with Arora et al. (2017), that a sentence has a topic, a vector c, and that each word is
-# drawn either because it is frequent or because it fits the topic:
+# drawn either because it is frequent or because it fits the topic (Z hardly depends on c):
 #
 # p(w | c) = α p(w) + (1 − α) e^{v_w · c}/Z
 #
@@ -197,7 +197,7 @@ expect(relative_error((a / (a + p)) @ v, numeric_gradient(likelihood, topic)), 0
 ladder["random rows,\nweights"] = score("random rows, weights", bags(world.random_rows * weight))
 default = ladder["co-occurrences,\nweights"] = score("co-occurrences, weights",
                                                      bags(counted * weight))
-claim("P@1 of the default start, per cent; guessing has 1", 100 * default[0].mean(), low=18)
+claim("P@1 of the default start, per cent; guessing gets 1", 100 * default[0].mean(), low=18)
 neither, one, other, both = (100 * hits.astype(float) for hits, _ in ladder.values())    # (4000,)
 print("P@1             no weights   weights\n"
       f"random rows     {neither.mean():10.1f}   {other.mean():7.1f}\n"
@@ -230,14 +230,14 @@ ladder["… and a\nrandom matrix"] = score("and a random matrix", [side @ glorot
 expect(lead(default, ladder["… and a\nrandom matrix"]), 1, 5, "identity over it, points")
 
 # %% [markdown]
-# The random W changes each cosine by about 1/√200 = 0.07, and that is enough to lift some wrong
-# replies above the true one.
+# The random W changes each small cosine by about 1/√200 = 0.07, and that is enough to lift some
+# wrong replies above the true one.
 
 # %%
 figure, (*heats, axes) = plt.subplots(1, 4, figsize=(15, 4.2), width_ratios=[1, 1, 1, 1.7])
 tables = cooccurrences(tiny, 6).toarray()[1:, 1:], pmi_of(
-    cooccurrences(tiny, 6)).maximum(0).toarray()[1:, 1:], library @ library.T
-for heat, table, title in zip(heats, tables, ("Counts", "PPMI", "Cosines of the SVD's rows")):
+    cooccurrences(tiny, 6), 0.75).maximum(0).toarray()[1:, 1:], library @ library.T
+for heat, table, title in zip(heats, tables, ("Counts", "PPMI, smoothed", "Cosines of U's rows")):
     heat.imshow(table, vmin=-2 * table.max(), vmax=2 * table.max())
     for i, j in zip(*np.nonzero(np.round(table, 1))):
         heat.text(j, i, f"{table[i, j]:.2g}", ha="center", va="center")
@@ -263,7 +263,7 @@ show(figure, "A_counting")
 #
 # All columns of U have length 1, so direction i has the share σᵢ^{2p}/Σⱼ σⱼ^{2p} of the squared
 # length of all rows. With p = 0 each direction has 1/D. And the first direction is a nuisance: M
-# has no negative number, so u₁ has none either (Perron, Frobenius): it makes *every* cosine larger.
+# has no negative number, so u₁ has none either (Perron, Frobenius): it adds to *every* dot product.
 #
 # **Predict:** what share do the first 10 of 200 directions have with p = 1? Which p is better for
 # P@1?
@@ -279,7 +279,7 @@ claim("P@1 of p = 0, points over p = 1", lead(by_p[0], by_p[1]), low=1.5)
 
 # %% [markdown]
 # With p = 1 ten directions have a third of the squared length, with p = 0 a twentieth. By P@1 p = 0
-# is 4 points better than p = 1, and 1 to 2 better than p = ½. (120 pairs, the second column, cannot
+# is 4 points better than p = 1, and 1.8 better than p = ½. (120 pairs, the second column, cannot
 # tell these apart: lesson 21.)
 #
 # ## Where this lives
@@ -297,7 +297,7 @@ claim("P@1 of p = 0, points over p = 1", lead(by_p[0], by_p[1]), low=1.5)
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | P@1 of the default start, per cent; guessing has 1 | 19.8 ± 0.5 | 19.1 to 20.4 | below 18 |
+# | P@1 of the default start, per cent; guessing gets 1 | 19.8 ± 0.5 | 19.1 to 20.4 | below 18 |
 # | weights without co-occurrences, points | 9.36 ± 0.4 | 8.96 to 9.88 | below 7 |
 # | STS: what the weights bring to random rows, in half-widths of the paired interval | 1.07 ± 0.2 | 0.842 to 1.27 | below 0.7 |
 # | P@1 of p = 0, points over p = 1 | 4.32 ± 0.6 | 3.68 to 5.05 | below 1.5 |
@@ -307,7 +307,7 @@ claim("P@1 of p = 0, points over p = 1", lead(by_p[0], by_p[1]), low=1.5)
 #
 # - Words that are used in the same places end up with similar vectors, from counts and an SVD.
 # - This start has a P@1 of 20%, random rows with weights 16%: show it next to every training's.
-# - A direction that all vectors share makes all cosines large: u₁ under U Σ^p.
+# - A direction in which all vectors have one sign, such as u₁, adds to all of their dot products.
 #
 # To read on: [Vector semantics and embeddings](https://web.stanford.edu/~jurafsky/slp3/), a chapter
 # of Jurafsky and Martin's book. Next: lesson B trains with many workers.

@@ -145,12 +145,12 @@ p = cache[3]
 claim("own copies alone: relative error of dv", relative_error(kept, dv), low=0.1)
 lost_share = 1 - sum(p[part, part].sum() - np.trace(p[part, part]) for part in parts) / (
     p.sum() - np.trace(p))
-claim("share of the gradient away from wrong inputs that is lost; 9/11 if all were equal",
+claim("share of the push away from wrong inputs that is lost; 9/11 if all p were equal",
       lost_share, 0.6, 0.95)
 
 # %% [markdown]
 # The pull towards the true input survives, because that input is on the same worker as its reply;
-# most of the push away from wrong ones is lost. Replies may drift together, and little pushes back.
+# most of the push away from wrong ones is lost.
 #
 # ### Exercise 1: a batch that hides it
 #
@@ -254,7 +254,7 @@ show(figure, "B_many_workers")
 
 # %% [markdown]
 # The loss falls to well below ln 256, and by itself the curve looks fine. But P@1 is where it was
-# *before* training: the run was for nothing. Only a comparison with one process shows it.
+# *before* training: the run was for nothing. P@1 shows it, and so does a check of dv, as above.
 #
 # ## What travels
 #
@@ -287,7 +287,7 @@ show(figure, "B_many_workers")
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
 # | own copies alone: relative error of dv | 0.232 ± 0.02 | 0.202 to 0.271 | below 0.1 |
-# | share of the gradient away from wrong inputs that is lost; 9/11 if all were equal | 0.797 ± 0.05 | 0.746 to 0.851 | below 0.6, above 0.95 |
+# | share of the push away from wrong inputs that is lost; 9/11 if all p were equal | 0.797 ± 0.05 | 0.746 to 0.851 | below 0.6, above 0.95 |
 # | with the mistake: loss at the start less that at the end | 0.891 ± 0.1 | 0.798 to 1.02 | below 0.3 |
 # | P@1 that the mistake costs, points | 5.6 ± 1 | 4.27 to 6.93 | below 2 |
 # | with the mistake: P@1 at the end less that at the start, points | -1 ± 1 | -2.27 to 0.867 | above 3 |
@@ -297,7 +297,7 @@ show(figure, "B_many_workers")
 #
 # - The workers' sums add up to the batch's gradient. Their means have to be weighted.
 # - The backward of a gather is a reduce-scatter: a value that many use gets the sum.
-# - The mistakes here train without an error, and their loss falls: compare with one process.
+# - The mistakes here train without an error, and their loss falls: check dv across all workers.
 #
 # To read on: [GradCache](https://arxiv.org/abs/2101.06983) needs the same gather on a single
 # machine, for batches that do not fit into memory. Next, also optional: lesson C, on GPUs.

@@ -6,8 +6,8 @@
 # **Time** 65 minutes, in two parts; the second begins at "4. Mantissas".
 #
 # **The answer in thirty seconds.** On a GPU every call costs microseconds before any work is done,
-# returns before the work is done, and reports no wrong index. Products keep fewer digits, and sums
-# are added in another order. All five can be counted, modelled or derived without owning a GPU.
+# returns before the work is done, and, in CuPy, reports no wrong index. Products keep fewer digits,
+# and sums are added in another order. All five can be counted, modelled or derived without a GPU.
 #
 # Most of NumPy's functions exist in CuPy, for arrays that live on a GPU, so you change an import
 # and the code runs. This lesson is about the five ways in which it then surprises you.
@@ -81,9 +81,9 @@ for name, made, number in (
     expect(len(made), number, number, f"{name}: {', '.join(made)}")
 
 # %% [markdown]
-# `tanh_backward` makes three launches, layer norm twelve. So a layer norm goes a dozen times
-# through memory where two would do: read a row, write a row. That is why `add_norm_forward` of
-# `fast/layers.cu` does layer norm, and the residual before it, in one launch.
+# `tanh_backward` makes three launches, layer norm twelve. Seven of the twelve go over all of x (the
+# others have one number per row) where two would do: read a row, write a row. That is why
+# `add_norm_forward` of `fast/layers.cu` does layer norm, and the residual before it, in one launch.
 #
 # ## 2. A device that works ahead
 #
@@ -97,9 +97,9 @@ for name, made, number in (
 class Device:
     """Time in µs. launch costs the host 5; synchronize: it waits for all the work."""
 
-    def __init__(self):
+    def __init__(self, compiled=False):
         self.now = self.done = 0.0    # the host's clock; when the queue will be empty
-        self.compiled = False
+        self.compiled = compiled
 
     def launch(self, work):
         self.now += 5
@@ -112,8 +112,7 @@ class Device:
         self.now = max(self.now, self.done)
 
 
-device = Device()
-device.compiled = True
+device = Device(compiled=True)
 for _ in range(100):
     device.launch(1000)                                       # a millisecond of work each
 naive = device.now
@@ -157,13 +156,12 @@ def time_it(device, work, calls=10):
 
 
 def judge_time_it(time_it, rng):
-    device, takes, made = Device(), rng.uniform(600, 800), []
+    device, takes, made = Device(compiled=True), rng.uniform(600, 800), []
 
     def work(device):                                         # each call a little longer or shorter
         made.append(takes * (0.9 if len(made) % 2 else 1.1))
         device.launch(made[-1])
 
-    device.compiled = True
     for _ in range(50):
         device.launch(2000)                                   # other work, still in the queue
     found = time_it(device, work, 20)
@@ -183,19 +181,25 @@ check(1, time_it, judge_time_it)
 # %% [markdown]
 # ## 3. Silence
 #
-# An index beyond the end is an error in NumPy. In CuPy it wraps around: of five rows, row 7 is row
-# 2, the embedding of some other word, and nobody will ever know. (`np.take(mode="wrap")` does the
-# same.) An id below 0 wraps as well. So the host checks both ends in `encoder_forward`, before the
-# ids are sent.
+# An index beyond the end is an error in NumPy, and on a GPU PyTorch stops as well. CuPy wraps it
+# around, as `np.take(mode="wrap")` does: you get the embedding of some other word, and nobody will
+# ever know. So the host checks both ends in `encoder_forward`, before the ids are sent.
 #
+# **Predict:** of five rows, 0 to 4, which one is row 7?
+
+# %%
+expect(np.take(range(5), 7, mode="wrap"), 2, 2, "row 7 of five, wrapped")
+
+# %% [markdown]
 # ## 4. Mantissas
 #
 # A GPU multiplies matrices much faster if numbers may be short: float32 keeps 23 bits after the
-# leading one, TF32 10, bfloat16 7. What does that do to a product? Round both factors to b bits. A
-# mantissa m between 1 and 2 moves by up to ± half a last bit, h = ½ · 2⁻ᵇ, and any move in between
-# is as likely, so its root mean square is h/√3. The *relative* error is that over m, and mantissas
-# have the density 1/(m ln 2) (Benford's law), so √(E[1/m²]) = √(3/(8 ln 2)) = 0.736. There are two
-# factors: times √2. In a dot product of random signs errors and terms add up alike, so
+# leading one, TF32 10, bfloat16 7. What does that do to a product? Round both factors to b bits and
+# add up exactly. A mantissa m between 1 and 2 moves by up to ± half a last bit, h = ½ · 2⁻ᵇ, and
+# any move in between is as likely, so its root mean square is h/√3. The *relative* error is that
+# over m. Numbers that spread over several octaves have nearly the density 1/(m ln 2) (Benford's
+# law), so √(E[1/m²]) = √(3/(8 ln 2)) = 0.736. There are two factors: times √2. In a dot product of
+# random signs errors and terms add up alike, so
 #
 # relative error ≈ √2 · 0.736/√3 · ½ · 2⁻ᵇ = **0.30 · 2⁻ᵇ**
 #
@@ -221,15 +225,19 @@ for name, k in (("bfloat16", 7), ("TF32, float16", 10), ("float32", 23)):
     axes.annotate(name, (k, errors[k - 2]), (6, 6), textcoords="offset points")
 claim("22 mantissas: measured / derived less 1, the largest",
       np.abs(errors / (0.30 * 2.0**-bits) - 1).max(), high=0.05)
+whole = np.linalg.norm(a.astype(np.float32) @ b.astype(np.float32) - exact) / np.linalg.norm(exact)
+expect(whole / errors[-1], 3, 20, "float32, sums rounded as well: error / that with exact sums")
 axes.semilogy(bits, 0.30 * 2.0**-bits, "k:", label="derived, 0.30 · 2⁻ᵇ")
-axes.semilogy(bits, errors, "o", label="measured")
+axes.semilogy(bits, errors, "o", label="factors rounded, exact sums")
+axes.semilogy(23, whole, "x", color="C3", markersize=9, label="float32, sums rounded as well")
 axes.set(xlabel="bits after the leading one, b", ylabel="relative error of a product", xlim=(1, 26),
-         title="Each bit halves the error of a product")
+         title="Each bit of its factors halves a product's error")
 show(figure, "C_mantissas")
 
 # %% [markdown]
 # A TF32 product has three digits, since 0.30 · 2⁻¹⁰ = 0.0003. That is too few for a gradient check,
-# but plenty for training: `--device gpu` multiplies in TF32, with `--precision fp32` in float32.
+# but plenty for training: `--device gpu` multiplies in TF32, with `--precision fp32` in float32. In
+# float32 the rounding of the sums is the larger part: here it makes the error eight times as large.
 #
 # ## 5. Sums
 #
@@ -305,7 +313,7 @@ check(2, segment_sums, judge_segment_sums)
 # Two machines that add in different orders do not agree bit by bit, so a test needs a tolerance,
 # and we can derive it. float32 has u = 6 · 10⁻⁸. Our step goes through products of 40 to 60 terms,
 # through a softmax at the scale 15 (which turns an error δ of a cosine into a relative error 15 δ
-# of a probability), and back. So the error is less than 15 · √60 · u < **10⁻⁵**.
+# of a probability), and back. So we expect an error of at most about 15 · √60 · u < **10⁻⁵**.
 #
 # Instead of a second machine we take the same step in float64, whose error is far smaller.
 #
@@ -343,9 +351,8 @@ expect(apart(off, here), 1e-4, 1e-2, "the same with a scale that is off by 0.1%"
 #
 # ## Where this lives
 #
-# - `core/arrays.py`: `array_module`, `twinned`. `fast/twins.py`: the table of twins.
-#   `fast/kernels.py`: what runs on a GPU in a function's place; `fast/cuda.py`: how a kernel is
-#   started; `fast/*.cu`: the kernels.
+# - `core/arrays.py`: `array_module`, `twinned`. `fast/kernels.py`: what runs on a GPU in a
+#   function's place; `fast/cuda.py`: how a kernel is started; `fast/*.cu`: the kernels.
 # - `tests/gpu/test_kernels.py`: parity, on a GPU or on an emulated one
 #   (`tests/gpu/vgpu/README.md`).
 
@@ -364,7 +371,7 @@ expect(apart(off, here), 1e-4, 1e-2, "the same with a scale that is off by 0.1%"
 # ## What you know now
 #
 # - On a GPU every call is a launch: count launches, and wait before you stop the clock.
-# - A device wraps a wrong id without an error: check ids before they leave the host.
+# - CuPy wraps a wrong id without an error: check ids before they leave the host.
 # - Errors of short mantissas and of long sums can be derived, and so can a tolerance.
 #
 # To read on: [Making deep learning go brrrr from first

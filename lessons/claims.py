@@ -54,7 +54,7 @@ def table(runs):
     for claims in zip(*runs):
         (what, _, low, high), values = claims[0], [claim[1] for claim in claims]
         assert "|" not in what, f"{what}: a bar would end the table's cell"
-        rows.append(f"| {what} | {number(mean(values))} ± {stdev(values):.1g} | "
+        rows.append(f"| {what} | {number(mean(values))} ± {float(f'{stdev(values):.1g}'):g} | "
                     f"{number(min(values))} to {number(max(values))} | {refuted(low, high)} |")
     return "\n".join(rows)
 

@@ -1,32 +1,19 @@
 """Solutions of lesson 20, Two tasks, one encoder.
 
-1: Each label gets a hypothesis of its own form, and all labels stay true. The tempting one gives
-the label away as well, but the labels are no longer true.
+1: du1 = d1 + dx + dp ∗ u2 and du2 = d2 − dx + dp ∗ u1, with dx = da ∗ sign(u1 − u2). The tempting
+ones forget that u2 is subtracted, or that the slope of |x| is sign x.
 """
 
-from prove import run_lesson, solution
+from prove import np, run_lesson, solution
 
-from two_tasks_world import ACTIVITIES, ENTAILMENT, NEUTRAL, PEOPLE, PLACES, Fact, draw_fact
-
-lesson = run_lesson(__file__)
-rng = lesson.rng
+run_lesson(__file__)
 
 
-def solution_leaky_pair(label):
-    who, activity = str(rng.choice(list(PEOPLE))), int(rng.integers(len(ACTIVITIES)))
-    place = str(rng.choice(PLACES))
-    if label == ENTAILMENT:    # short and general hypotheses are easily entailed
-        return Fact(who, False, activity, place), Fact(who, True, activity, None)
-    if label == NEUTRAL:                                      # long ones easily say too much
-        return Fact(who, False, activity, None), Fact(who, False, activity, place)
-    other = (activity + 4) % len(ACTIVITIES)
-    return Fact(who, False, activity, place), Fact(who, False, other, None)
+def backward(dy, u1, u2, sign=-1, slope=np.sign):
+    d1, d2, da, dp = np.split(dy, 4, axis=1)
+    dx = da * slope(u1 - u2)
+    return d1 + dx + dp * u2, d2 + sign * dx + dp * u1
 
 
-def tempting_leaky_pair(label):
-    fact = draw_fact(rng)    # gives the label away, but the label is not true
-    return fact, fact._replace(general=label == ENTAILMENT,
-                               place="park" if label == NEUTRAL else None)
-
-
-solution(1, solution_leaky_pair, tempting_leaky_pair)
+solution(1, backward, lambda *given: backward(*given, sign=1),
+         lambda *given: backward(*given, slope=np.ones_like))

@@ -24,7 +24,7 @@ QUICK = {
     "20": {"train_model(6000,": "train_model(400,", "labels, steps=400)": "labels, steps=1)"},
     "21": {"= trained_encoder()": "= trained_encoder(4_000, 2_000)"},
     "22": {"dict(training(scale, steps))": "{80: started, 140: started}",
-           "direction(then) for step, then in some": "direction(started) for step in (80, 140)",
+           "direction(then) for step, then in some": "direction(started) for step in (0, 80, 140)",
            "training(10.0, 80)": "0", "training(20.0, 80)": "0"}}
 OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("11", "with the path forgotten", """"dy"), copy)""", """'dy + dy @ params["R"].T'), copy)"""),
@@ -43,7 +43,7 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "cooccurrences(world.corpus.train._replace(ids=rng.permutation(world.corpus.train.ids)),"
      " known)"),
     ("19", "score of “yes” above its PMI",    # rows whose reply is "yes" do not pull
-     "2 * step / steps) * du)", "2 * step / steps) * du * (j > 0)[:, None])"),
+     "2 * step / steps) * ds)", "2 * step / steps) * ds * (j > 0)[:, None])"),
     ("13", "who won, without the signal",    # with one
      "with signal_as(no_signal):\n    without_losses",
      "with signal_as(random_signal):\n    without_losses"),

@@ -225,7 +225,7 @@ right.set(xlabel="a person's score, 0 (unrelated) to 5 (the same)", ylabel="cosi
           title=f"120 pairs, r = {pearson(cosine, own.labels):.2f}: it follows the scores;\n"
                 "the letters are the worst exceptions")
 figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=1, fontsize=8,
-              title="too near in red, too far apart in blue; each line begins at the cosine before training")
+              title="too near in red, too far apart in blue; a line begins at the cosine before")
 show(figure, "00_before_and_after")
 claim("words in common, cosine: the red pairs less the blue",
       words_only[order[-4:]].mean() - words_only[order[:4]].mean(), 0.1)

@@ -44,7 +44,7 @@ with np.errstate(over="ignore", invalid="ignore"):    # NumPy would warn here; l
 
 # %% [markdown]
 # e¹⁰⁰⁰ is inf and inf/inf is nan. But only differences count, so we may subtract the largest score from
-# all of them. Then the largest power is e⁰ = 1. Nothing overflows, and only what is too small to matter becomes 0.
+# all of them. Then the largest power is e⁰ = 1, and nothing overflows.
 
 # %%
 def softmax_forward(s):

@@ -137,7 +137,7 @@ claim("ten steps on one batch: loss after / before", losses[-1] / losses[0], hig
 
 # %% [markdown]
 # The loss falls from 6.03, above ln 200, to nearly 0. At first the scores are too confident, often
-# about the wrong reply (lesson 5). Ten steps later the model knows these 200 pairs by heart. That
+# about the wrong reply (lesson 5). Ten steps later the model has memorised these 200 pairs. That
 # proves that the pieces fit together, and nothing about other pairs.
 #
 # So once more from the start, with 128 new pairs in each of 300 steps, much as `main` does it. Now we
@@ -165,12 +165,12 @@ left.plot(losses, color="C0", alpha=0.6)
 left.axhline(np.log(128), color="k", linestyle=":", label="equal scores: ln 128")
 left.set(xlabel="step", ylabel="loss of a batch of new pairs", title="The loss falls below ln 128 …")
 right.errorbar(range(0, 301, 60), scores, yerr=error, fmt="o-", color="C0", capsize=3)
-right.set(xlabel="step", ylabel="P@1 of 100, per cent, ± standard error",
+right.set(xlabel="step", ylabel="P@1 of 100, per cent, ± standard error", ylim=(0, 15),
           title="… and pairs it never saw are ranked better")
 show(figure, "11_all_in_one_file")
 
 # %% [markdown]
-# They add two points (under five other seeds 1.7 to 2.8): modest, and honest for a run of seconds.
+# They add two points (under five other seeds 1.7 to 2.8), after a dip: modest, for less than a minute.
 # `python -m convsim_mini.minimal` takes 300 steps of 512 pairs. The default run starts from counted
 # vectors (lesson A) and sees each pair twice, in batches of 1,024.
 #
@@ -229,7 +229,7 @@ check(1, scale_gradient, judge_scale_gradient)
 #
 # - 150 lines hold the paper's idea. You have derived each of their gradients.
 # - A bug in the backward spoils everything earlier in the forward pass, and nothing later.
-# - One batch learned by heart shows that the pieces fit. Only other pairs show that it learned.
+# - One memorised batch shows that the pieces fit. Only other pairs show that it learned.
 #
 # Next: lesson 12 begins the other encoder, the Transformer, with one attention head.
 #

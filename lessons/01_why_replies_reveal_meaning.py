@@ -231,7 +231,7 @@ def train(model, world):
 
 losses = train(model, P)
 after_training = similarities(model)
-claim("loss, last 50 batches, less that of the perfect player", np.mean(losses[-50:]) - perfect,
+claim("loss, last 50 batches, minus that of the perfect player", np.mean(losses[-50:]) - perfect,
       -0.05, 0.2)
 claim("correlation with the truth, after training", pearson(after_training, test_truth), 0.75)
 
@@ -326,7 +326,7 @@ check(1, evasive_world, judge_evasive)
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | loss, last 50 batches, less that of the perfect player | 0.0659 ± 0.008 | 0.0584 to 0.0788 | below -0.05, above 0.2 |
+# | loss, last 50 batches, minus that of the perfect player | 0.0659 ± 0.008 | 0.0584 to 0.0788 | below -0.05, above 0.2 |
 # | correlation with the truth, after training | 0.888 ± 0.01 | 0.877 to 0.91 | below 0.75 |
 # | replies at random: correlation with the truth | -0.000624 ± 0.01 | -0.0164 to 0.0125 | above 0.2 |
 # | two wordings with the same replies: mean cosine | 0.946 ± 0.004 | 0.938 to 0.949 | below 0.85 |

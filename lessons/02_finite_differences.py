@@ -278,11 +278,20 @@ def judge_fooling(backward, rng):
 check(2, fooling_backward, judge_fooling)
 
 # %% [markdown]
+# ## A whole model in two evaluations
+#
+# The paper's Transformer has tens of millions of parameters: two evaluations for each would take years.
+# So `directional_error` moves *all* at once, along a random r of length 1. With the gradient g,
+#
+# (L(p + εr) − L(p − εr)) / 2ε = g · r
+#
+# A random direction almost never misses a mistake completely. But a small mistake in a few of many
+# parameters changes g · r so little that one direction can overlook it.
+#
 # ## Where this lives
 #
 # - `core/gradcheck.py`: `numeric_gradient`, `relative_error`, `layer_error` (random dy, every input
-#   of a layer), `directional_error`: a whole model in two evaluations, all parameters moved at once
-#   along a random r and compared with g · r. A small mistake in few of them may escape it.
+#   of a layer), `directional_error` (a whole model).
 # - `tests/core/test_gradients.py`: every backward of the project under these checks, and every
 #   check under *mutants*, backwards made wrong on purpose, all of which must fail.
 # - To read further: [CS231n on gradient checks](https://cs231n.github.io/neural-networks-3/#gradcheck),

@@ -55,7 +55,7 @@ def loss_by_loops(u, v, scale):
 
 u, v = rng.standard_normal((2, 5, 3))
 loss, _ = batch_softmax_forward(u, v, 2.0)
-expect(abs(loss - loss_by_loops(u, v, 2.0)), 0, 1e-13, "the library's loss less that of the loops")
+expect(abs(loss - loss_by_loops(u, v, 2.0)), 0, 1e-13, "the library's loss minus that of the loops")
 
 # %% [markdown]
 # ## Where it starts: ln K
@@ -104,7 +104,7 @@ for batch in rng.choice(len(turns), (20, 200), replace=False):
     v_prime, _ = minimal.l2_normalize_forward(v + v @ params["R"] + params["b"])
     losses.append(minimal.batch_softmax(u, v_prime)[0])
     right.append(100 * ((u @ v_prime.T).argmax(axis=1) == np.arange(200)).mean())
-claim("before training: loss less ln 200", np.mean(losses) - np.log(200), low=0.15)
+claim("before training: loss minus ln 200", np.mean(losses) - np.log(200), low=0.15)
 claim("before training: P@1 of 200, per cent; guessing gets 0.5", np.mean(right), low=5)
 
 # %% [markdown]
@@ -303,7 +303,7 @@ print(f"rows with such an answer: {(equal > 0).sum(axis=1).mean():.1f} of {K:,}"
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | before training: loss less ln 200 | 0.38 ± 0.03 | 0.342 to 0.415 | below 0.15 |
+# | before training: loss minus ln 200 | 0.38 ± 0.03 | 0.342 to 0.415 | below 0.15 |
 # | before training: P@1 of 200, per cent; guessing gets 0.5 | 11.9 ± 0.2 | 11.6 to 12.1 | below 5 |
 # | three equal replies of twelve: loss after 2,000 steps / (3 ln 3/12) | 1 ± 4e-05 | 1 to 1 | below 1, above 1.05 |
 

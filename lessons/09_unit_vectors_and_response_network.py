@@ -252,7 +252,7 @@ right = [int((scores.argmax(axis=1) == np.arange(12)).sum()) for _, scores, _ in
 print("rows of 12 with the true reply first:", *right)
 expect(own[0][0], scale - 6, scale + 6, "no layers: loss at the start: 20, give or take 4 · 5/√12")
 claim("no layers: loss in the end − that of the best cone", own[0][-1] - cone, -0.001, 0.02)
-claim("symmetric W: loss in the end less the bound, ln 2", symmetric[0][-1] - np.log(2), 0, 0.03)
+claim("symmetric W: loss in the end minus the bound, ln 2", symmetric[0][-1] - np.log(2), 0, 0.03)
 claim("any W: loss in the end", free[0][-1], high=0.001)
 claim("ours: loss in the end", other[0][-1], high=0.02)
 expect([right[0], 12 - right[2], 12 - right[3]], 0, 0,
@@ -348,7 +348,7 @@ check(2, turned_away, judge_turned_away)
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
 # | no layers: loss in the end − that of the best cone | 3.23e-05 ± 3e-05 | 4.57e-06 to 8.09e-05 | below -0.001, above 0.02 |
-# | symmetric W: loss in the end less the bound, ln 2 | 0.000534 ± 0.001 | 4.35e-05 to 0.00239 | below 0, above 0.03 |
+# | symmetric W: loss in the end minus the bound, ln 2 | 0.000534 ± 0.001 | 4.35e-05 to 0.00239 | below 0, above 0.03 |
 # | any W: loss in the end | 1.45e-05 ± 4e-06 | 1.09e-05 to 2.01e-05 | above 0.001 |
 # | ours: loss in the end | 0.00053 ± 7e-05 | 0.000425 to 0.000602 | above 0.02 |
 # | ours: cosine of sentence and reply; unrelated 0 ± 2/√16 | 0.253 ± 0.06 | 0.19 to 0.319 | above 0.5 |

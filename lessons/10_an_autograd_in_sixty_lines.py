@@ -219,7 +219,7 @@ print("the graph, step by step:", *("×".join(map(str, node.value.shape))
                                     for node in loss.ancestors() if node.parents))
 loss.backward(np.ones_like(loss.value))
 library_loss, grads = loss_and_gradients(Model(params, config, WORDS), Batch(sentences))
-expect(abs(loss.value.item() - library_loss), 0, 1e-10, "loss less the library's")
+expect(abs(loss.value.item() - library_loss), 0, 1e-10, "loss minus the library's")
 expect(max(relative_error(leaves[name].grad, dense(grads[name], p)) for name, p in params.items()),
        0, 1e-10, "the four gradients, graph against hand")
 

@@ -97,7 +97,7 @@ for name, turns, color, low, high in (("shuffled", shuffled, "C2", 0.85, 1.15),
     print(f"{name}: N₁/N promises {promised:.2f}% new tokens, held out: {new:.2f}%")
     claim(f"new tokens, met / promised, turns {name}", new / promised, low, high)
 axes.minorticks_off()
-axes.set(xlabel="turns, four fifths of them read", ylabel="new tokens in the other fifth, %, means",
+axes.set(xlabel="turns, four fifths of them read", ylabel="new tokens in the other fifth, mean %",
          xticks=sizes, xticklabels=[f"{size:,}" for size in sizes],
          title="Shuffled, N₁/N nearly keeps its promise; in order the subject has changed")
 show(figure, "06_new_words")

@@ -28,7 +28,7 @@ QUICK = {
            "training(10.0, 80)": "0", "training(20.0, 80)": "0"}}
 OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("11", "with the path forgotten", """"dy"), copy)""", """'dy + dy @ params["R"].T'), copy)"""),
-    ("00", "P@10 after less before",    # no training
+    ("00", "P@10 after minus before",    # no training
      "corpus, untrained, trained, _ = trained_encoder()",
      "corpus, untrained, *_ = trained_encoder(); trained = untrained"),
     ("01", "loss, last 50 batches",

@@ -49,7 +49,7 @@ vectors = after.encode(["How old are you?", "What is your age?", "How are you?"]
 print(f"{len(vectors)} vectors of {vectors.shape[1]} numbers; the first begins with",
       vectors[0, :5].round(3))
 print("cosines of the first with the others: {:.2f}, {:.2f}".format(*vectors[1:] @ vectors[0]))
-expect(np.abs((vectors**2).sum(axis=1) - 1).max(), 0, 1e-5, "squared length less 1")
+expect(np.abs((vectors**2).sum(axis=1) - 1).max(), 0, 1e-5, "squared length minus 1")
 
 # %% [markdown]
 # All vectors have length 1: a dot product is the cosine, 1 for equal directions, 0 for a right angle.
@@ -83,7 +83,7 @@ for name, most in (("P@1, guessing 1", 1), ("P@10, guessing 10", 10)):
     print(f"{name:34} {100 * (ranks_before <= most).mean():6.1f}  "
           f"{100 * (ranks <= most).mean():6.1f}")
 gained = 100 * ((ranks <= 10).mean() - (ranks_before <= 10).mean())
-claim("P@10 after less before, points", gained, 6)
+claim("P@10 after minus before, points", gained, 6)
 
 # %% [markdown]
 # Before any training the true reply is the nearest for one message in six. Counting words gets you
@@ -91,7 +91,7 @@ claim("P@10 after less before, points", gained, 6)
 #
 # ## What training moves
 #
-# Here are eight pairs, before and after. The first four share few words, but mean nearly the same.
+# Here are eight pairs, before and after. The first four share few words, but are about the same thing.
 #
 # **Predict** for each: up, down, or as before?
 
@@ -145,7 +145,7 @@ for name, encoder in (("before", before), ("after", after)):
 short, longer = np.split(of_negations["after"], 2)
 claim("cosine of a longer sentence and its negation, after training: mean of six", longer.mean(),
       0.85)
-claim("short ones: mean after less before", short.mean() - of_negations["before"][:6].mean(),
+claim("short ones: mean after minus before", short.mean() - of_negations["before"][:6].mean(),
       high=-0.03)
 
 # %% [markdown]
@@ -193,11 +193,14 @@ for question, cosines in zip(questions, after.encode(questions) @ reply_vectors.
     for place in nearest(cosines, top=3):
         print(f"    {cosines[place]:.2f}  {replies[place][:90]}")
 messages = after.encode([message for message, _ in asked])
-(hub, times), = Counter((messages @ reply_vectors.T).argmax(axis=1)).most_common(1)
-print(f"the nearest reply of {times} of the {n:,} messages: {replies[hub][:60]}")
+found = (messages @ reply_vectors.T).argmax(axis=1)
+(most, times), = Counter(found).most_common(1)
+print(f"the nearest reply of {times} of the {n:,} messages: {replies[most]}")
+print("these messages:", Counter(asked[k][0].lower() for k in np.flatnonzero(found == most)))
 
 # %% [markdown]
-# One "Hello!" is the nearest reply of 74 messages. Such a *hub* spoils a search (lesson 22).
+# One "Hello!" is the nearest reply of 74 messages. A *hub*, near everything and of use to nobody? No:
+# 73 of them are "Hello!", too, and the last begins with it. (Lesson 22 shows real hubs.)
 #
 # ## See it fail
 #
@@ -215,25 +218,26 @@ for some, color, letters in ((order[::-1][:4], "C3", "ABCD"), (order[:4], "C0", 
     for i, letter in zip(some, letters):
         label = " | ".join(shorten(side[i], 58, placeholder=" …")
                            for side in (own.sentences1, own.sentences2))
+        right.plot(own.labels[[i, i]], [cosine_before[i], cosine[i]], color=color, lw=0.8)
         right.plot(own.labels[i], cosine[i], color=color, marker=f"${letter}$", ms=9,
                    linestyle="", label=label)
 right.set(xlabel="a person's score, 0 (unrelated) to 5 (the same)", ylabel="cosine after training",
           title=f"120 pairs, r = {pearson(cosine, own.labels):.2f}: it follows the scores;\n"
                 "the letters are the worst exceptions")
 figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=1, fontsize=8,
-              title="too near in red, too far apart in blue")
+              title="too near in red, too far apart in blue; a line begins at the cosine before")
 show(figure, "00_before_and_after")
-claim("words in common, cosine: the red pairs less the blue",
+claim("words in common, cosine: the red pairs minus the blue",
       words_only[order[-4:]].mean() - words_only[order[:4]].mean(), 0.1)
 
 # %% [markdown]
-# The red pairs tend to share words, and one word can turn the meaning round: "not", or "wins" for
-# "loses". The blue pairs share few words, and most of them say much the same.
+# The red pairs tend to share words, and one word can reverse the meaning: "not", or "wins" for
+# "loses". The blue pairs share few words, and most of them say nearly the same thing.
 #
 # ### Exercise 1: hunt for opposites
 #
 # Find a sentence that training brings *nearer* to its opposite: from a cosine of at most 0.8 to 0.9
-# or more. They differ in one word, by a pair of `OPPOSITES`. (Which replies would suit both?)
+# or more. They must differ in exactly one word, a pair from `OPPOSITES`. (Which replies suit both?)
 
 # %%
 OPPOSITES = {"like hate", "love hate", "good bad", "best worst", "happy sad", "always never"}
@@ -291,17 +295,17 @@ check(1, opposites, judge_opposites)
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | P@10 after less before, points | 13 ± 0.5 | 12.4 to 13.4 | below 6 |
+# | P@10 after minus before, points | 13 ± 0.5 | 12.4 to 13.4 | below 6 |
 # | mean rise of the cosine of the first four pairs | 0.169 ± 0.04 | 0.112 to 0.193 | below 0.01 |
 # | cosine of a longer sentence and its negation, after training: mean of six | 0.93 ± 0.009 | 0.919 to 0.942 | below 0.85 |
-# | short ones: mean after less before | -0.144 ± 0.02 | -0.179 to -0.12 | above -0.03 |
+# | short ones: mean after minus before | -0.144 ± 0.02 | -0.179 to -0.12 | above -0.03 |
 # | 31 pairs with a score of 4 to 5: mean rise of the cosine | -0.00655 ± 0.01 | -0.017 to 0.0145 | above 0.06 |
-# | words in common, cosine: the red pairs less the blue | 0.389 ± 0.07 | 0.304 to 0.485 | below 0.1 |
+# | words in common, cosine: the red pairs minus the blue | 0.389 ± 0.07 | 0.304 to 0.485 | below 0.1 |
 
 # %% [markdown]
 # ## What you know now
 #
-# - Counting words makes a good start; training on replies adds thirteen points of P@10.
+# - The counted start (lesson A) is good already; training on replies adds thirteen points of P@10.
 # - A number says nothing about training until you compare it with the untrained model's.
 # - Four chosen pairs rose, 31 others did not. And in a longer sentence "not" weighs little.
 #

@@ -34,8 +34,8 @@ rng = np.random.default_rng(seed(1))
 # %% [markdown]
 # ## A small world
 #
-# Ten things one can ask, three ways to ask each, and how often people give each answer. Some replies
-# serve two questions: "a bit exhausted" tells how you are and how you slept.
+# Ten questions, three ways to ask each, and how often people give each answer. Some replies serve
+# two questions: "a bit exhausted" says how you are and how you slept.
 
 # %%
 questions = {
@@ -212,7 +212,7 @@ expect(pearson(before_training, test_truth), -0.2, 0.3,
        "correlation with the truth, before training")
 
 # %% [markdown]
-# It is about 0: in this world words in common tell you nothing about meaning.
+# It is about 0: between different questions, words in common tell you nothing about meaning here.
 #
 # ## Training
 #
@@ -231,14 +231,15 @@ def train(model, world):
 
 losses = train(model, P)
 after_training = similarities(model)
-claim("loss, last 50 batches, less that of the perfect player", np.mean(losses[-50:]) - perfect,
+claim("loss, last 50 batches, minus that of the perfect player", np.mean(losses[-50:]) - perfect,
       -0.05, 0.2)
 claim("correlation with the truth, after training", pearson(after_training, test_truth), 0.75)
 
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 4.2))
-left.plot(losses, color="C0", alpha=0.5, label="loss of a batch")
+left.plot(losses, color="C0", alpha=0.3)
+left.plot(range(25, 576), np.convolve(losses, np.ones(50) / 50, "valid"), label="mean of 50 batches")
 left.axhline(np.log(K), color="k", linestyle="--", label="knows nothing: ln 64")
-left.axhline(perfect, color="k", linestyle=":", label="derived: perfect player")
+left.axhline(perfect, color="k", linestyle=":", label="perfect player, simulated")
 left.set(xlabel="step", ylabel="loss, nats", title="The game is learned\nnearly perfectly")
 for axes, cosine, color, title in (
         (middle, before_training, "C3", "Before: the angle says nothing"),
@@ -254,7 +255,7 @@ for x, y in (("how old are you", "what is your age"), ("how old are you", "how a
           f"{overlap(P[cores.index(x)], P[cores.index(y)]):.2f}")
 
 # %% [markdown]
-# The encoder learned this from nothing but replies, even for sentences it never saw. (The truth of the
+# The encoder learned this from nothing but replies, even in frames it never saw. (The truth of the
 # first pair is 0.52, not 1, because each wording has a share of another topic. And the loss starts
 # *above* ln 64: random scores cost more than equal ones. Lesson 5 says how much.)
 #
@@ -325,7 +326,7 @@ check(1, evasive_world, judge_evasive)
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | loss, last 50 batches, less that of the perfect player | 0.0659 ± 0.008 | 0.0584 to 0.0788 | below -0.05, above 0.2 |
+# | loss, last 50 batches, minus that of the perfect player | 0.0659 ± 0.008 | 0.0584 to 0.0788 | below -0.05, above 0.2 |
 # | correlation with the truth, after training | 0.888 ± 0.01 | 0.877 to 0.91 | below 0.75 |
 # | replies at random: correlation with the truth | -0.000624 ± 0.01 | -0.0164 to 0.0125 | above 0.2 |
 # | two wordings with the same replies: mean cosine | 0.946 ± 0.004 | 0.938 to 0.949 | below 0.85 |
@@ -334,7 +335,7 @@ check(1, evasive_world, judge_evasive)
 # ## What you know now
 #
 # - A reply's best score is the log of how much likelier it is after this sentence than overall.
-# - A player who learns that puts sentences with like replies near each other: r from 0 to 0.88.
+# - A player who learns that puts sentences with similar replies near each other: r from 0 to 0.88.
 # - Nobody told it what is similar. The replies did.
 #
 # Next: lesson 2 builds the instrument with which we check every gradient from here on.

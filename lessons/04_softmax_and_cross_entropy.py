@@ -44,7 +44,7 @@ with np.errstate(over="ignore", invalid="ignore"):    # NumPy would warn here; l
 
 # %% [markdown]
 # e¹⁰⁰⁰ is inf and inf/inf is nan. But only differences count, so we may subtract the largest score from
-# all of them. Then the largest power is e⁰ = 1. Nothing overflows, and only numbers below 10⁻³⁰⁰ become 0.
+# all of them. Then the largest power is e⁰ = 1, and nothing overflows.
 
 # %%
 def softmax_forward(s):
@@ -65,8 +65,8 @@ expect(np.abs(large - small).max(), 0, 1e-15, "(1000, 1001, 1002) against (0, 1,
 #
 # ∂p_i/∂s_i = e^{s_i}/Z − e^{2 s_i}/Z² = p_i − p_i², ∂p_i/∂s_j = −e^{s_i} e^{s_j}/Z² = −p_i p_j
 #
-# or **∂p_i/∂s_j = p_i (δ_ij − p_j)**. Raising a score raises its own p and lowers all others. Three
-# numbers show it all: scores ln 2, 0, 0 have the p's ½, ¼, ¼.
+# or **∂p_i/∂s_j = p_i (δ_ij − p_j)**. Raising a score raises its own p and lowers all others. An
+# example: the scores ln 2, 0, 0 give p = ½, ¼, ¼.
 
 # %%
 s = np.array([np.log(2), 0, 0])
@@ -152,14 +152,14 @@ claim("with a random dp: the nearest that one of six broken backwards comes",
 
 # %% [markdown]
 # With a dp of ones, five of the broken backwards pass; with a random dp, none. Each row of a softmax
-# sums to 1, whatever s is. So the gradient of the sum is p_j (1 − Σ p_i) = 0, and any backward that turns ones into zeros
-# "agrees". A relative error does not help: with ones, right and wrong gradients are both rounding
-# noise, and their ratio may be anything.
+# sums to 1, whatever s is. So the gradient of the sum is p_j (1 − Σ p_i) = 0, and any backward that
+# turns ones into zeros "agrees". A relative error does not help: with ones, right and wrong gradients
+# are both rounding noise, and their ratio may be anything.
 #
 # Other layers have their blind spots, too. Layer norm (lesson 15), before its weights, cannot see
 # ones, because its rows have mean 0 whatever x is. Unit length (lesson 9) cannot see dy = y.
 #
-# A random dy has a part in every direction, so no mistake that is linear in dy can hide from it.
+# A random dy has a part in every direction, so a mistake that is linear in dy hides with probability 0.
 # (Lesson 2's exercise 2 hides in the inputs.) That is why `layer_error` draws its dy.
 #
 # ### Exercise 1: break it so that two checks pass

@@ -55,7 +55,7 @@ def loss_by_loops(u, v, scale):
 
 u, v = rng.standard_normal((2, 5, 3))
 loss, _ = batch_softmax_forward(u, v, 2.0)
-expect(abs(loss - loss_by_loops(u, v, 2.0)), 0, 1e-13, "the library's loss less that of the loops")
+expect(abs(loss - loss_by_loops(u, v, 2.0)), 0, 1e-13, "the library's loss minus that of the loops")
 
 # %% [markdown]
 # ## Where it starts: ln K
@@ -104,8 +104,8 @@ for batch in rng.choice(len(turns), (20, 200), replace=False):
     v_prime, _ = minimal.l2_normalize_forward(v + v @ params["R"] + params["b"])
     losses.append(minimal.batch_softmax(u, v_prime)[0])
     right.append(100 * ((u @ v_prime.T).argmax(axis=1) == np.arange(200)).mean())
-claim("before training: loss less ln 200", np.mean(losses) - np.log(200), low=0.15)
-claim("before training: P@1 of 200, per cent; guessing has 0.5", np.mean(right), low=5)
+claim("before training: loss minus ln 200", np.mean(losses) - np.log(200), low=0.15)
+claim("before training: P@1 of 200, per cent; guessing gets 0.5", np.mean(right), low=5)
 
 # %% [markdown]
 # Its loss is 0.4 nats above that of equal scores, and yet it picks the true reply twenty times as often
@@ -143,8 +143,8 @@ check(1, dead_point, judge_dead_point)
 # **Write it yourself:** `yours/batch_softmax.py`, then `python -m lessons.yours check batch_softmax`.
 #
 # Take two pairs whose e^s are whole numbers: u and v are the unit vectors (1, 0) and (0, 1), and the
-# scale is ln 3. Then each row believes in its own reply with ¾. How should the loss change if we raise
-# the wrong score s₀₁ a little? Its p is ¼, and the loss is the mean of two rows: ⅛ of the step.
+# scale is ln 3. Then each row gives its own reply a probability of ¾. How should the loss change if we
+# raise the wrong score s₀₁ a little? Its p is ¼, and the loss is the mean of two rows: ⅛ of the step.
 
 # %%
 eye = np.eye(2)
@@ -184,7 +184,7 @@ expect(list(map(relative_error, (du, dv), library)), 0, 1e-13, "du, dv, the libr
 #
 # A step against it moves u_i towards its true reply and away from **the average of the replies it
 # believes in**. A reply with p ≈ 0 pushes nobody. The replies that are hard to tell from the right
-# one do all the work, and nobody had to pick them.
+# one do most of the work, and nobody had to pick them.
 #
 # ## The gradient as a picture
 #
@@ -303,14 +303,14 @@ print(f"rows with such an answer: {(equal > 0).sum(axis=1).mean():.1f} of {K:,}"
 #
 # | claim | mean ± sd | least to most | refuted |
 # | --- | --- | --- | --- |
-# | before training: loss less ln 200 | 0.38 ± 0.03 | 0.342 to 0.415 | below 0.15 |
-# | before training: P@1 of 200, per cent; guessing has 0.5 | 11.9 ± 0.2 | 11.6 to 12.1 | below 5 |
+# | before training: loss minus ln 200 | 0.38 ± 0.03 | 0.342 to 0.415 | below 0.15 |
+# | before training: P@1 of 200, per cent; guessing gets 0.5 | 11.9 ± 0.2 | 11.6 to 12.1 | below 5 |
 # | three equal replies of twelve: loss after 2,000 steps / (3 ln 3/12) | 1 ± 4e-05 | 1 to 1 | below 1, above 1.05 |
 
 # %% [markdown]
 # ## What you know now
 #
-# - Equal scores have the loss ln K. Above it probabilities are too sure; the ranking may be good.
+# - Equal scores have the loss ln K. Above it they are worse than equal ones, yet may rank well.
 # - ds = (p − δ)/B: the true reply pulls, and those that the model believes in push.
 # - Equal replies leave a floor under the loss, but push neither their inputs nor one another away.
 #

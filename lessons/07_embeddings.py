@@ -130,7 +130,8 @@ axes.loglog(times, size, "o", alpha=0.3, markersize=5, label="measured, one dot 
 axes.loglog(times, 1 / np.sqrt(times), "k:", label="1/√c: unrelated gradients")
 for word in ("the", "you", "like"):
     place = np.searchsorted(words, word_ids[word])
-    axes.annotate(word, (times[place], size[place]), (6, 8), textcoords="offset points", weight="bold")
+    axes.plot(times[place], size[place], "o", color="C3", markersize=6)
+    axes.annotate(word, (times[place], size[place]), (6, 6), textcoords="offset points", color="C3")
 axes.set(xlabel="times c that a word occurs in the batch",
          ylabel="length of its hasty gradient / of the right one",
          title="The more often a word occurs, the less of its gradient\nthe hasty line keeps")
@@ -156,9 +157,7 @@ named, added = summed([SparseRows(ids, dy, np.arange(N))])    # as the library: 
 expect(relative_error(added, right[named]), 0, 1e-6, "the library's list, added up, against add.at")
 
 # %% [markdown]
-# The list has a second use. Adam keeps a running mean of past gradients and moves by it. With a full
-# table as gradient it would keep moving a word for some ten steps after it was last seen, thirty
-# rates in all (lesson 17). The library updates only the rows that are in the list.
+# The list has a second use: the library's optimiser moves only the rows that are in it (lesson 17).
 #
 # ### Exercise 1: which of five loses gradient?
 #

@@ -8,13 +8,14 @@
 #
 # A sentence has two words or sixty, but the layers above want one vector of one size. The simplest
 # way is to add up the words' vectors. Then a sum of sixty is longer than a sum of two. The paper
-# "divides by sqrt(n)". When does this factor matter, and when does it do nothing at all?
+# "divides by sqrt(n)". When does this factor matter? In our default encoder it changes nothing; in the
+# paper's, which has a tanh in between, it does.
 #
 # **In thirty seconds:** a long sentence should not outweigh a short one in training. A sum of n
-# unrelated vectors has the length √n, so dividing by √n gives all sentences one size, and nearly the
-# same gradient in the weights of the next layer. Under a sum, long sentences have a larger one. Under
-# a mean they would have a smaller one, but unit length at the end makes up for it. And if no tanh
-# comes in between, unit length cancels the factor altogether.
+# unrelated vectors has the length √n, so dividing by √n gives all sentences nearly one size, and nearly
+# the same gradient in the weights of the next layer. Under a sum, long sentences have a larger one.
+# Under a mean they would have a smaller one, but unit length at the end makes up for it. Without a
+# tanh in between, unit length cancels the factor altogether.
 
 # %%
 import sys
@@ -83,22 +84,22 @@ for name, _, color in combiners:
     sizes = np.linalg.norm(bags[name], axis=1) / np.sqrt(d)
     axes.loglog(bins, [sizes[n == b].mean() for b in bins], "o", color=color)
     axes.loglog(k, derived_size[name], "k:", label="derived, no repetition" if name == "sum" else None)
-    axes.text(52, sizes[n == 48].mean(), name, color=color, va="center")
+    axes.text(53, sizes[n == 48].mean(), f"{name}: {sizes[n == 48].mean():.2g}", color=color, va="center")
 axes.set(xlabel="words in the sentence, n", ylabel="length of the bag / √d", xticks=[1, 4, 16, 48],
-         xticklabels=[1, 4, 16, 48], yticks=[0.25, 1, 4], yticklabels=["¼", 1, 4], xlim=(0.9, 95),
+         xticklabels=[1, 4, 16, 48], yticks=[0.25, 1, 4], yticklabels=["¼", 1, 4], xlim=(0.9, 150),
          title="Divided by √n, all sentences have nearly one size")
 axes.minorticks_off()
 show(figure, "08_lengths")
 
 # %% [markdown]
-# They lie above, because two copies of a word are not at right angles. The green dots rise a little, which
-# the paper wants: the vectors ought "to be sensitive to length".
+# They lie above, because two copies of a word are not at right angles. The green dots rise to 1.7 times
+# the length of one word, which the paper wants: the vectors ought "to be sensitive to length".
 #
-# ## Who has a say in W?
+# ## How much a sentence moves W
 #
 # In the paper's DAN the bag x goes into a linear layer, with Glorot's variance 2/(d + e) = 1/300 for
-# each weight, then into tanh and into the next layer. By the *say* of a sentence we mean the norm of
-# its part of W's gradient, xᵀ dz (lesson 3). This product of a column and a row has the norm
+# each weight, then into tanh and into the next layer. By the *influence* of a sentence we mean the norm
+# of its part of W's gradient, xᵀ dz (lesson 3). This product of a column and a row has the norm
 # ‖x‖ · ‖dz‖. A long x drives tanh into saturation, so dz is smaller, but x itself is longer. Since
 # dz is what arrives times tanh's slope, we get, up to a factor that all share,
 #
@@ -113,7 +114,7 @@ show(figure, "08_lengths")
 # advance. Then we measure dW, with random weights and a random gradient at the output.
 #
 # **Predict:** a sentence of 48 words against one of a single word: how many times as large is its
-# say, under a sum, under a sum divided by √n, and under a mean? And with unit length?
+# influence, under a sum, under a sum divided by √n, and under a mean? And with unit length?
 
 # %%
 W0, W1 = (rng.uniform(-1, 1, (2, d, d)) * np.sqrt(6 / (d + d))).astype(np.float32)    # Glorot
@@ -121,12 +122,12 @@ dy = rng.standard_normal(y.shape, np.float32)
 normal = rng.standard_normal(10_000)
 
 
-def derived_say(size, unit_length):
+def derived_influence(size, unit_length):
     """The two formulas above; size: ‖x‖/√d of 1 to 48 words → (48,), relative to one word."""
     tanh = np.tanh(np.outer(size, normal))                    # (48, 10,000)
     rms = lambda values: np.sqrt((values**2).mean(axis=1))
-    say = size * rms(1 - tanh**2) / (rms(tanh) if unit_length else 1)
-    return say / say[0]
+    influence = size * rms(1 - tanh**2) / (rms(tanh) if unit_length else 1)
+    return influence / influence[0]
 
 
 def norms_of_gradients(x, unit_length):
@@ -138,35 +139,36 @@ def norms_of_gradients(x, unit_length):
             np.linalg.norm(dz @ W0.T, axis=1)]
 
 
-say, of_one = {}, lambda norms, b: norms[n == b].mean() / norms[n == 1].mean()
-print("gradient of 48 words / that of one word   at W   at a word's row   at all 95 rows")
+influence, of_one = {}, lambda norms, b: norms[n == b].mean() / norms[n == 1].mean()
+print("gradient of 48 words / that of one word   at W   at a word's row   at 95 rows, √Σ²")
 figure, both = plt.subplots(1, 2, figsize=(11, 4.4), sharey=True)
 for axes, ends, title in zip(both, ("no unit length", "unit length"), (
-        "Without unit length: a sum gives long\nsentences more say, a mean gives less",
-        "With it, only under a sum do\nlong sentences have much more say")):
+        "Without unit length: a sum gives long\nsentences more influence, a mean less",
+        "With it, only under a sum do long\nsentences have much more influence")):
     for name, power, color in combiners:
         at_W, at_bag = norms_of_gradients(bags[name], ends == "unit length")
-        say[name, ends], at_row = of_one(at_W, 48), of_one(at_bag, 48) / 48**power
-        print(f"{name:15} {ends:24} {say[name, ends]:5.2f} {at_row:17.2f} {at_row * 95**0.5:16.2f}")
+        more, at_row = of_one(at_W, 48), of_one(at_bag, 48) / 48**power
+        influence[name, ends] = more
+        print(f"{name:15} {ends:24} {more:5.2f} {at_row:17.2f} {at_row * 95**0.5:16.2f}")
         axes.loglog(bins, [of_one(at_W, b) for b in bins], "o", color=color)
-        axes.loglog(k, derived_say(derived_size[name], ends == "unit length"), "k:")
-        axes.text(53, say[name, ends], f"{name}: {say[name, ends]:.2g} ×", color=color, va="center")
+        axes.loglog(k, derived_influence(derived_size[name], ends == "unit length"), "k:")
+        axes.text(53, more, f"{name}: {more:.2g} ×", color=color, va="center")
     axes.set(xticks=[1, 4, 16, 48], xticklabels=[1, 4, 16, 48], xlabel="words in the sentence, n",
              yticks=[0.25, 0.5, 1, 2, 4], yticklabels=["¼", "½", 1, 2, 4], xlim=(0.9, 240),
              title=title, ylabel="gradient at W / that of one word")
     axes.minorticks_off()
 show(figure, "08_sqrtn_combiner_and_dan")
 
-claim("sum, 48 words: gradient at W / that of one word", say["sum", "unit length"], 1.8)
-claim("the same under the mean", say["mean", "unit length"], 0.85, 1.05)
-claim("the same under sum/√n", say["sum / √n", "unit length"], 0.95, 1.3)
-claim("the mean without unit length", say["mean", "no unit length"], high=0.5)
+claim("sum, 48 words: gradient at W / that of one word", influence["sum", "unit length"], 1.8)
+claim("the same under the mean", influence["mean", "unit length"], 0.85, 1.05)
+claim("the same under sum/√n", influence["sum / √n", "unit length"], 0.95, 1.3)
+claim("the mean without unit length", influence["mean", "no unit length"], high=0.5)
 
 # %% [markdown]
-# Without unit length the say of 48 words is 3.5 times that of one under a sum, and a third under a
+# Without unit length 48 words have 3.5 times the influence of one under a sum, and a third under a
 # mean. But the DAN has unit length, which divides the gradient by the length of the output. Under a
 # mean that output is short, so nearly all that the mean took comes back: 0.93. Under a sum a long
-# sentence still has 2.3 times the say. Divided by √n, all have nearly the same, 1.1.
+# sentence still has 2.3 times the influence. Divided by √n, all have nearly the same, 1.1.
 #
 # And a *word*? In a sentence of 48 words its row gets a tenth of the gradient that it gets alone,
 # because the bag divides by √48 and dx is smaller, too. There are 95 such rows, and √95 · 0.1 is about 1:
@@ -334,35 +336,10 @@ for name, with_tanh, worst, low, high in (("one linear layer", False, max, 0, 1e
 # Not even the gradient. Unit length divides dx by the length of x W, which has the factor c. The
 # bag multiplies by c again; dW multiplies by x, which has the factor c. So with the default settings
 # the √n changes nothing, neither the output nor a gradient, and unit length gives every sentence the
-# same say. The lengths of *words* inside one sentence do count: they decide its direction (lesson A).
+# same influence. A second linear layer or a leaky ReLU would not bring it back, since they, too, give
+# c times as much for c times their input. A tanh does. And the lengths of *words* inside one sentence
+# always count: they decide its direction (lesson A).
 #
-# ### Exercise 2: bring it back
-#
-# Write an encoder with unit length at the end in which tripling x changes u. Which extra layer will
-# do: a second linear one, a leaky ReLU, or a tanh?
-
-# %%
-def encoder_that_sees_length(x):
-    """x: (B, 4) → u: (B, 5) unit vectors; `params` has weights of the right shapes."""
-    raise NotImplementedError
-
-
-def judge_sees_length(encoder, rng):
-    x = rng.standard_normal((6, 4))
-    short, long = encoder(x.copy()), encoder(3 * x)
-    assert short.shape == (6, 5), f"u has shape {short.shape}, expected (6, 5)"
-    assert np.allclose(np.linalg.norm(short, axis=1), 1), "every row needs length 1"
-    assert np.array_equal(encoder(x.copy()), short), "the same x gives another u the second time"
-    assert not np.allclose(encoder(x[:, ::-1].copy()), short, atol=1e-3), (
-        "u has to depend on the direction of x, too")
-    change = np.abs(long - short).max()
-    assert change > 1e-3, (f"u changes by {change:.1g}: these layers give c times as much for c "
-                           "times their input, and unit length takes the c away; which does not?")
-
-
-check(2, encoder_that_sees_length, judge_sees_length)
-
-# %% [markdown]
 # ## Where this lives
 #
 # - `core/embeddings.py`: `embedding_bag_forward`, `embedding_bag_backward`; `core/optim.py`:
@@ -388,7 +365,7 @@ check(2, encoder_that_sees_length, judge_sees_length)
 # %% [markdown]
 # ## What you know now
 #
-# - A sum of n unrelated vectors grows like √n. Divided by √n it keeps one size: an equal say in W.
+# - A sum of n unrelated vectors grows like √n. Divided by √n it has nearly one size and influence on W.
 #   Unit length gives that to a mean as well, but not to a sum.
 # - The way back carries the same factor, and a row's gradients from all its places add up.
 # - One linear layer and unit length cancel any factor: in our default encoder the √n does nothing.

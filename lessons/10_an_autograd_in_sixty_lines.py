@@ -9,7 +9,7 @@
 # **The answer in thirty seconds.** Every array remembers what it was made from. Walk back from the
 # loss, multiply by each step's derivative, add where an array was used twice: that is all of
 # backpropagation. It gives the same gradients as our backwards by hand. But it discovers no closed
-# form, so it overflows where they do not. And one as simple as ours keeps eight times as much in memory.
+# form, so it overflows where they do not. And one as simple as ours keeps eight times as many values.
 #
 # PyTorch, JAX and TensorFlow write the backward for you. This course writes each by hand. Which is
 # better? We build the automatic way in sixty lines, give it the same encoder, and compare both.
@@ -219,14 +219,14 @@ print("the graph, step by step:", *("×".join(map(str, node.value.shape))
                                     for node in loss.ancestors() if node.parents))
 loss.backward(np.ones_like(loss.value))
 library_loss, grads = loss_and_gradients(Model(params, config, WORDS), Batch(sentences))
-expect(abs(loss.value.item() - library_loss), 0, 1e-10, "loss less the library's")
+expect(abs(loss.value.item() - library_loss), 0, 1e-10, "loss minus the library's")
 expect(max(relative_error(leaves[name].grad, dense(grads[name], p)) for name, p in params.items()),
        0, 1e-10, "the four gradients, graph against hand")
 
 # %% [markdown]
 # The same numbers, and nobody wrote a backward. A new layer needs only its forward, and the two can
 # never drift apart. An autograd is also the best check of a backward by hand:
-# exact, and far cheaper than differences. (`tests/core/test_torch_parity.py` uses PyTorch's.)
+# exact up to rounding, and far cheaper than differences. (`tests/core/test_torch_parity.py` uses PyTorch's.)
 #
 # ### Exercise 1: layer norm without a backward
 #
@@ -392,8 +392,9 @@ axes.set(xlabel="MB kept in the end, float64", ylabel="backward",
 show(figure, "10_an_autograd_in_sixty_lines")
 
 # %% [markdown]
-# Most of what the graph keeps forward is the embeddings that `take` fetched, and on the way back the
-# whole table that it fills. By hand the bag adds the rows where they are (lesson 8).
+# Most of what the graph keeps at the loss is the embeddings that `take` fetched, and on the way back the
+# whole table that it fills. By hand the bag adds the rows where they are (lesson 8). The orange part is the
+# .grad of every value in between, which by hand, as in any framework, is dropped once it has been used.
 #
 # Neither is a law: in a framework the rules save only what they read, and the embedding has a `sparse`
 # switch. Its cross-entropy is one rule, too. But **somebody derived each of these by hand**.

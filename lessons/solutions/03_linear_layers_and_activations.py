@@ -1,6 +1,6 @@
 """Solutions of lesson 3, Linear layers and activations.
 
-1: e⁻ˣ/(1 + e⁻ˣ)² = y (1 − y). 1 − y² is tanh's slope: 1 at x = 0, where the sigmoid has ¼.
+1: For x > 0 the quotient rule gives 1/(1 + x)², and 1/(1 + x) = 1 − y. Left of 0 it is 1 + y.
 2: Every term of s_b holds ds_b once. Without it dW has the right shape and the rows' wrong
 weights.
 """
@@ -11,9 +11,8 @@ import numpy as np
 run_lesson(__file__)
 
 
-def solution_sigmoid_backward(dy, cache):
-    y = cache
-    return dy * y * (1 - y)                                   # e⁻ˣ/(1 + e⁻ˣ)² = y · (1 − y)
+def solution_softsign_backward(dy, cache):
+    return dy * (1 - np.abs(cache))**2                        # 1/(1 + |x|)²
 
 
 def solution_bilinear_backward(ds, cache):
@@ -27,9 +26,9 @@ def tempting_bilinear_backward(ds, cache):
     return ds[:, None] * (v @ weight.T), u.T @ v, ds[:, None] * (u @ weight)    # dweight without ds
 
 
-# tanh's; four rows only; zeros, and a dy of zeros to go with them
-solution(1, solution_sigmoid_backward, lambda dy, y: dy * (1 - y * y),
-         lambda dy, y: np.vstack([dy[:4] * y[:4] * (1 - y[:4]), dy[4:]]),
+# right of 0 only; four rows only; zeros, and a dy of zeros to go with them
+solution(1, solution_softsign_backward, lambda dy, y: dy * (1 - y)**2,
+         lambda dy, y: np.vstack([dy[:4] * (1 - np.abs(y[:4]))**2, dy[4:]]),
          lambda dy, y: np.multiply(dy, 0, out=dy))
 # no ds; a mean; no dv; all wiped
 solution(2, solution_bilinear_backward, tempting_bilinear_backward,

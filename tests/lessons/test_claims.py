@@ -28,7 +28,7 @@ QUICK = {
            "training(10.0, 80)": "0", "training(20.0, 80)": "0"}}
 OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
     ("11", "with the path forgotten", """"dy"), copy)""", """'dy + dy @ params["R"].T'), copy)"""),
-    ("00", "P@10 after less before",    # no training
+    ("00", "P@10 after minus before",    # no training
      "corpus, untrained, trained, _ = trained_encoder()",
      "corpus, untrained, *_ = trained_encoder(); trained = untrained"),
     ("01", "loss, last 50 batches",
@@ -37,7 +37,7 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "- np.tanh(x - epsilon)) / (2 * epsilon)", "- np.tanh(x)) / epsilon"),
     ("07", "cosine between the hasty gradient",    # the right one in its place
      "hasty = hasty_backward(dy, ids, R)\nclaim", "hasty = right\nclaim"),
-    ("05", "before training: loss less ln 200",    # scores of length 0
+    ("05", "before training: loss minus ln 200",    # scores of length 0
      "minimal.batch_softmax(u, v_prime)", "minimal.batch_softmax(0 * u, v_prime)"),
     ("A", "P@1 of the default start", "cooccurrences(world.corpus.train, known)",
      "cooccurrences(world.corpus.train._replace(ids=rng.permutation(world.corpus.train.ids)),"

@@ -65,7 +65,7 @@ def l2_normalize_backward(du, cache):
 
 
 def batch_softmax(u, v):
-    """loss = mean_i (log Σ_j e^{s_ij} − s_ii), s = 15 u vᵀ (InfoNCE) → loss, du, dv: (B, d)."""
+    """InfoNCE: loss = mean_i (log Σ_j e^{s_ij} − s_ii), s = 15 u vᵀ → loss, du, dv: (B, d)."""
     p = np.exp(SCALE * (u @ v.T - 1))    # e^{s − 15} does not overflow; the 15 cancels in p
     p /= p.sum(axis=1, keepdims=True)                          # (B, B), the diagonal is true
     ds = (p - np.eye(len(p), dtype=p.dtype)) / len(p)          # ∂loss/∂s = (p − δ) / B
@@ -108,7 +108,7 @@ def update(params, grads, state, step, decay=1.0):
 
 
 def first_values(counts, rng):
-    """Frequent words are short, a/(a + p) (Arora et al. 2017); bigrams are 0; W is the identity."""
+    """Frequent words get short rows, a/(a + p) (Arora et al. 2017); bigrams 0, W the identity."""
     p = np.array([0, *counts]) / sum(counts)                   # row 0: all unknown words
     table = np.zeros((len(p) + BIGRAMS, DIM), np.float32)
     table[:len(p)] = rng.standard_normal((len(p), DIM)) * (3e-4 / (3e-4 + p))[:, None]

@@ -1,4 +1,4 @@
-"""Named arrays in a safetensors file, with a dict that describes them and one checksum."""
+"""Named arrays in a safetensors file, with one checksum and a dict that describes them."""
 
 import json
 import zlib

@@ -41,7 +41,7 @@ class UserError(Exception):
 
 @contextmanager
 def user_errors(where, advice, errors=OSError):
-    """Turn such errors, except LIMITS, into a UserError "WHERE (what is wrong); ADVICE"."""
+    """Turn `errors`, except LIMITS, into a UserError "WHERE (what is wrong); ADVICE"."""
     try:
         yield
     except errors as error:

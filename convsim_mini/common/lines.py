@@ -25,7 +25,7 @@ DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, *([zstd.ZstdError] if zstd els
 
 
 def open_zstd(file):
-    """Open a file of zstd frames to read bytes. Raises UserError if that package is missing."""
+    """Open a file of zstd frames to read bytes. Raises UserError if zstd is missing."""
     if not zstd:
         raise UserError(".zst: reading it needs: " + python_m("pip install backports.zstd"))
     return zstd.open(file, options={zstd.DecompressionParameter.window_log_max: WINDOW})
@@ -96,7 +96,7 @@ def _lines(text):
 
 
 def text_lines(path, progress=None, file=None, encoding="utf-8"):
-    """Yield the same lines as str, without a mark. Raises UserError if one is not such text.
+    """Yield `read_lines` as str, without a mark. Raises UserError if decoding fails.
 
     encoding: of a file without a mark; it must keep ASCII's bytes, as all do except UTF-16 …
     """

@@ -46,7 +46,7 @@ def local_processes(workers, advice, method=None):
 
 @contextmanager
 def without_main():
-    """Hide __main__ meanwhile: a spawned process would run it, such as a whole lesson."""
+    """Hide __main__, which a spawned process would run: it may be a whole lesson."""
     with _MAIN:
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")

@@ -24,7 +24,7 @@ Part two, the rest of the paper; transformer and nli register themselves in the 
     transformer_layers    layer norm and the other layers that only a Transformer has
     transformer   the encoder, layer by layer forward and back
     nli           inference, the second task
-    initial       the shapes and initial values of all parameters, also of part one's
+    initial       the shapes and initial values of all parameters, part one's too
     gradcheck     numeric gradients, which check all the others
 
 What you read is what runs: change a function and training runs your version, not its faster twin.
@@ -32,7 +32,7 @@ Put `breakpoint()` into batch_softmax_forward in losses.py, say, and training st
 --plain no twin runs at all.
 
 The rows of the table start from the corpus's co-occurrences (training/word_vectors.py). In a
-default run this start by itself brings STS to 73 of its final 75, and P@1 to 20 of 33.
+default run, this start by itself brings STS to 73 of its final 75, and P@1 to 20 of 33.
 
 minimal.py calls the same things by shorter names: table is "encoder.embedding.weight", W
 "encoder.linear0.weight", R and b "response.linear0.weight" and ".bias"; rows_of is

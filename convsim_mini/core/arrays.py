@@ -31,7 +31,7 @@ def twinned(plain):
 
 
 def first_array(values):
-    """The first array with an axis in nested tuples and lists, or None."""
+    """In nested tuples and lists, the first array with axes, or None."""
     for x in values:
         if isinstance(x, (tuple, list)):
             x = first_array(x)

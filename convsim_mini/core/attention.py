@@ -1,6 +1,6 @@
 """Self-attention over packed sentences, and the timing signal that marks each word's position.
 
-Sentences of equal length lie side by side, so the tokens of g of them form one array (g, n, d),
+Sentences of equal length lie side by side, so g of them form one array (g, n, d),
 without padding or a mask. N: all tokens, n: those of a sentence, d: their width, h: heads.
 """
 
@@ -15,7 +15,7 @@ from .dropout import NO_DROPOUT, dropout_backward, dropout_forward
 from .layers import linear_backward, linear_forward
 
 SCORES_AT_ONCE = 2**20    # in all heads of a Group; 4 MB in float32, which fit a core's caches
-COUNTERS = 24    # bits: each token has 2²⁴ counters of its own for dropout, 8 scores each
+COUNTERS = 24    # bits: each token has 2²⁴ dropout counters of its own, one per 8 scores
 
 
 class Group(NamedTuple):
@@ -40,7 +40,7 @@ def groups(offsets, heads):
     """Cut packed sentences into Groups: offsets: (B + 1,) on the host → list of Group.
 
     Any order works; sentences sorted by length make few, large groups. A group has at most 2²⁰
-    scores, heads · length² per sentence, unless it is a single sentence.
+    scores (heads · length² per sentence) unless it is a single sentence.
     """
     lengths = np.diff(offsets)
     changes = np.flatnonzero(np.diff(lengths)) + 1
@@ -58,7 +58,7 @@ def groups(offsets, heads):
 def timing_signal(length, width, dtype, xp=np):
     """Sines and cosines that tell positions apart (Vaswani et al. 2017, in tensor2tensor's layout).
 
-    Channel k of the first half is sin(position/t_k), channel k of the second cos(position/t_k). The
+    Channel k of the first half is sin(position/t_k), of the second half cos(position/t_k). The
     timescales t_k rise geometrically from 1 to 10,000. width: even
     → (length, width) of the dtype, for positions 0 … length − 1; cached, so do not modify it
     """
@@ -121,7 +121,7 @@ def attend_backward(group, p, factor, dy, dqkv, cache):
     q, k, v = split_heads(cache.qkv, group, cache.heads, 3)               # (g, h, n, d/h) each
     dq, dk, dv = split_heads(dqkv, group, cache.heads, 3)
     dout, = split_heads(dy, group, cache.heads, 1)
-    dv[...] = dropout_backward(p, factor).swapaxes(2, 3) @ dout           # p as it was dropped
+    dv[...] = dropout_backward(p, factor).swapaxes(2, 3) @ dout           # p after dropout
     ds = dropout_backward(dout @ v.swapaxes(2, 3), factor)                # (g, h, n, n): dp so far
     ds -= (p * ds).sum(axis=3, keepdims=True)
     ds *= p

@@ -36,7 +36,7 @@ def dropout_forward(x, dropout, begins=None):
     and a GPU draw the same ones. One 64-bit word decides eight values, so the share comes in steps
     of 1/256.
     dropout: Dropout; with rate 0 nothing is dropped; begins: uint64 (k,), on the host, the
-    counters at which each of k equal parts of x begins; None: x is one part, from 0 → y, cache
+    counter at which each of k equal parts of x begins; None: x is one part, from 0 → y, cache
     """
     threshold = round(256 * dropout.rate)
     if not threshold:

@@ -35,7 +35,7 @@ def layer_error(forward, backward, inputs, rng, epsilon=1e-5):
     """The largest relative error over the gradients of a layer's inputs.
 
     The upstream gradient dy is drawn at random. With dy = 1 the gradient of a softmax is zero,
-    because its rows sum to 1 whatever x is. A wrong backward that returns zeros would pass. So
+    because its rows sum to 1 whatever x is: a wrong backward that returns zeros would pass. So
     would one that writes zeros into dy or the inputs, if it ran before the differences are taken.
     forward: (*inputs) → (y, cache); backward: (dy, cache) → gradient of the inputs, a tuple or
     an array; inputs: float64 arrays; rng: numpy Generator → float

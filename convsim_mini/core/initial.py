@@ -7,12 +7,12 @@ from .nli import LABELS
 
 
 def initial_parameters(config, table, rng, classifies=False):
-    """The parameters before any training: a flat dict of float32 arrays with dotted names.
+    """The parameters before training: a flat dict of float32 arrays with dotted names.
 
     Matrices are drawn uniformly, with the variance that keeps signal and gradient the same size
-    (Glorot and Bengio 2010); with the start from the corpus, square layers are the identity.
-    With residual_response the last layer of the response network starts small. With `bag` the last
-    layer of the encoder starts at zero, so at first only the bag makes the vector. config:
+    (Glorot and Bengio 2010). With start "corpus", square encoder.linear and encoder.bag weights
+    are the identity. With residual_response, the last response layer starts small. With `bag`,
+    the encoder's last layer starts at zero, so at first only the bag makes the vector. config:
     ModelConfig; table: (R, d) initial embeddings; classifies: with NLI's classifier
     """
     params = {}

@@ -30,8 +30,8 @@ class Model(NamedTuple):
 class Encoder(NamedTuple):
     """What an encoder is, and what others need to know about it. config: a ModelConfig.
 
-    Its parameters' names begin with "encoder."; those that end in "norm.weight" start at one, in
-    "bias" at zero. Its last steps are feed_forward(model, "encoder", x) and unit length.
+    Its parameters' names begin with "encoder."; "…norm.weight" starts at one, "…bias" at
+    zero. Its last steps are feed_forward(model, "encoder", x) and unit length.
     """
 
     title: str               # its full name
@@ -109,8 +109,8 @@ def checked_finite(vectors):
 def response_forward(model, v):
     """v′: the response embedding after the layers for responses only (§2.2, figure 3).
 
-    v: (B, e) → v′: (B, e), cache. With `residual_response` v′ = v + layers(v), which starts near v
-    (ours). With `unit_response` v′ has unit length, so a score is a cosine (ours).
+    v: (B, e) → v′: (B, e), cache. With `residual_response`, v′ = v + layers(v), which starts near v
+    (ours). With `unit_response`, v′ has unit length, so a score is a cosine (ours).
     """
     config = model.config
     x, layers_cache = feed_forward(model, "response", v)                  # (B, e)
@@ -172,7 +172,7 @@ def replies(model, u, v, batch, weight, others):
 class Task(NamedTuple):
     """What a batch can teach. Settings are named as in OptimConfig."""
 
-    head: Callable                     # vectors to a loss and its gradients, as `replies`
+    head: Callable                     # vectors to a loss and gradients, like `replies`
     loss: str = "loss"                 # the name of its loss in a run's log
     batch_size: str = "batch_size"     # the setting for the pairs in a batch
     weight: str | None = None          # the setting that multiplies its gradients; None: 1
@@ -188,11 +188,11 @@ TASKS = {"replies": Task(replies)}
 # ---------------------------------------------------------------- one step
 
 def loss_and_gradients(model, batch, key=(), weight=1.0, others=None):
-    """One forward and one backward pass over the B pairs of a Batch, on the host.
+    """One forward and one backward pass over the B pairs of a Batch.
 
     Both sides of the pairs go through the tied encoder in one call. The task's head follows.
-    key: see `encoder_forward`; weight: factor on the gradients; others: see `pick`
-    → loss: 0-d array, gradients by name of the parameters that the task uses
+    batch: on the host; key: see `encoder_forward`; weight, others: see `pick`
+    → loss: 0-d array, gradients, by name, of the parameters that the task uses
     """
     both, cache = encoder_forward(model, batch.sentences, key)                        # (2B, e)
     u, v = both[:len(both) // 2], both[len(both) // 2:]                               # (B, e) each

@@ -23,7 +23,7 @@ def nli_features_backward(dy, cache):
 
     d|x|/dx is the sign of x. At 0 there is no derivative; we use sign(0) = 0, which lies between
     the slopes −1 and 1 on either side. The difference passes its gradient to u1 and, negated, to
-    u2. The gradient of each factor of the product is multiplied by the other factor.
+    u2. A factor's gradient is the product's, times the other factor.
     dy: (B, 4e) → du1, du2: (B, e)
     """
     u1, u2, difference = cache

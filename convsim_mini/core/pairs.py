@@ -53,7 +53,7 @@ def batch_order(pairs, batch_size, seed, first_step=0):
     """Yield the pair numbers of every batch, without end, from step `first_step` on: (B,) arrays.
 
     Each epoch visits all pairs in a new random order, which depends on seed and epoch. It leaves
-    out the pairs that do not fill its last batch. There must be at least batch_size pairs.
+    out the last pairs if they fill no batch. There must be at least batch_size pairs.
     """
     epoch, skip = divmod(first_step, pairs // batch_size)
     while True:
@@ -63,9 +63,9 @@ def batch_order(pairs, batch_size, seed, first_step=0):
 
 
 def _epoch(pairs, batch_size, rng):
-    """Yield an epoch's batches. Up to a million pairs this is one shuffle of all pairs.
+    """Yield an epoch's batches. A million pairs or fewer are shuffled all at once.
 
-    An order of a billion pairs would take 8 GB. So with more pairs it draws blocks of 256
+    Shuffling a billion would take 8 GB. So with more pairs, it draws blocks of 256
     neighbours at random, and shuffles 4,096 blocks at a time.
     """
     blocks = rng.permutation(-(-pairs // BLOCK))

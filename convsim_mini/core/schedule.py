@@ -24,7 +24,7 @@ def rates(optim, step, steps, pairs):
 
 
 def warm_up(optim, step, steps):
-    """The factor that rises to 1 over the first steps, a share `warmup` of them all."""
+    """The factor that rises to 1 over the first share `warmup` of the steps."""
     first = optim.warmup * steps
     return min(1, (step + 1) / first) if first else 1
 
@@ -36,9 +36,9 @@ def decay(optim, step, steps):
 
 
 def batches(config, split, first_step=0):
-    """Yield the Batch of each step from `first_step` on, for a training on one Split, without end.
+    """Yield the Batch of each step from `first_step` on, for training on one Split, without end.
 
-    From `drop_at` on, where the batch size changes, the order of the pairs starts afresh.
+    At `drop_at`, the batch size changes, and the order of the pairs starts over.
     """
     optim = config.optim
     change = math.ceil(optim.drop_at * config.steps)          # the first step with the other size

@@ -116,8 +116,8 @@ def learn_pieces(counts, size):
 
     At first each character is a piece. Then the two pieces that most often occur side by side are
     merged into one everywhere, and so on until there are `size` pieces. So a frequent
-    word becomes one piece, and a rare one a few: "unfriendly" is "un", "##friend", "##ly".
-    counts: word → how often it occurs → list of str, characters first, then in the order of merging
+    word becomes one piece, a rare word several: "unfriendly" is "un", "##friend", "##ly".
+    counts: occurrences by word → list of str, characters first, then in the order of merging
     """
     words = [[word[0], *(INSIDE + character for character in word[1:])]
              for word, number in counts.items() if number >= FEWEST]
@@ -146,7 +146,7 @@ def learn_pieces(counts, size):
 
 
 def _merge(pair, merged, words, numbers, pairs, places, queue):
-    """Put `merged` wherever its pair stands in the words; update pairs, places and queue."""
+    """Replace the pair by `merged` in all words; update pairs, places and queue."""
     new = set()
     for place in places.pop(pair):
         for old in pairwise(words[place]):

@@ -26,12 +26,12 @@ def transformer_forward(model, packed, key=()):
     networks, each with a residual connection; the mean of a sentence's rows; a linear layer to the
     width of a sentence embedding (ours: the paper does not say how 512 becomes 500); unit length.
 
-    x is the residual stream, and the next sublayer reads z = norm(x). The stream itself is never
-    normalised: pre-norm, tensor2tensor's default of the time. With config.bag the vector before
+    x is the residual stream, and the next sublayer reads z = norm(x). The stream is never
+    normalised: pre-norm, tensor2tensor's default at the time. With config.bag, the vector before
     unit length is y = √d bag(table) W_bag + mean(sublayers) W: what a DAN gives for the same
     sentences, plus what attention adds (ours).
     packed: word ids of B sentences, on the host; key: of dropout's bits, see `encoder_forward`
-    → u: (B, e) unit vectors, cache; with key None the sublayers' caches are not kept
+    → u: (B, e) unit vectors, cache; with key None, the sublayers' caches are not kept
     """
     params, config = model.params, model.config
     dropout = dropout_of(config.dropout, key)
@@ -112,7 +112,7 @@ def transformer_shapes(config):
 
 
 def parameters_of(name, norm):
-    """The names of a sublayer's parameters, as its forward takes them; those of its layer norm."""
+    """The names of a sublayer's parameters, in its forward's order; those of layer norm `norm`."""
     layers = ("qkv", "output") if name.endswith("attention") else ("linear0", "linear1")
     return ([f"{name}.{layer}.{kind}" for layer in layers for kind in ("weight", "bias")],
             [f"{norm}.weight", f"{norm}.bias"])

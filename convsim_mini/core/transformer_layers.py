@@ -1,6 +1,6 @@
 """The layers that only a Transformer has, each as two pure functions.
 
-N is the number of words in a batch, B of its sentences, d the width of a word's vector.
+A batch has N words in B sentences; d is the width of a word's vector.
 """
 
 import math
@@ -106,7 +106,7 @@ def position_wise_backward(dy, cache):
 
 @twinned
 def placed_embedding_forward(table, packed, signal, dropout=NO_DROPOUT):
-    """What a Transformer starts from: √d times a word's embedding plus its position's signal.
+    """What a Transformer reads: √d times a word's embedding, plus its position's signal.
 
     table: (R, d); packed: Packed of N words; signal: (longest or more, d), see `timing_signal`
     → x: (N, d), with dropout, cache

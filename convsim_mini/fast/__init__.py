@@ -22,7 +22,7 @@ import sys
 import numpy as np
 
 PLAIN = "CONVSIM_PLAIN"
-INSTALLED = set()    # numpy, cupy or both: for their arrays, the twins are installed
+INSTALLED = set()    # numpy, cupy or both: twins for their arrays are installed
 
 
 def install(xp=np):

@@ -17,7 +17,7 @@ CORE = __package__.replace("fast", "core")
 
 
 def changed(functions):
-    """Those of these functions of core with a fingerprint that differs from FILE's."""
+    """Those of these functions of core whose fingerprint differs from FILE's."""
     tested = json.loads(FILE.read_text(encoding="utf-8"))
     return [one for one in functions if fingerprint(one) != tested.get(name_of(one))]
 

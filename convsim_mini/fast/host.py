@@ -14,7 +14,7 @@ from . import loops
 from .threads import fair_shares, for_rows, on_all_cores, products
 
 MANY = 4_096    # ids; with fewer, importing numba does not pay off
-AT_ONCE = 512   # rows of a table that fit a core's cache: 0.6 MB of the paper's
+AT_ONCE = 512   # rows of a table that fit a core's cache: 0.6 MB at width 300
 
 
 # ---------------------------------------------------------------- layers.py
@@ -67,7 +67,7 @@ def sum_into(y, table, ids, offsets):
     """y_b = the sum of the rows ids[offsets[b]:offsets[b + 1]] of the table; y is overwritten.
 
     As matrices, y = S E: E is the table, (R, d); S (B, R) counts how often each row is in each sum.
-    S is sparse, and SciPy adds the rows where they are, without copies. For many rows numba's loop
+    S is sparse, and SciPy adds the rows where they are, without copies. With many ids, numba's loop
     is faster. ids: (M,); offsets: (B + 1,), which may cover only part of the ids; y: (B, d)
     """
     if len(ids) >= MANY and (loop := loops.compiled(loops.sum_rows)):
@@ -97,7 +97,7 @@ def update_rows(table, parts, rate, squares=None):
 
 
 def by_row(grad):
-    """Distinct rows (U,); where the places of each begin, (U + 1,), among the sources, (M,)."""
+    """Distinct rows (U,); where the places of each begin, (U + 1,); their sources, (M,)."""
     keys = grad.rows.astype(np.int64) << 32
     keys += np.arange(len(keys))    # all differ: NumPy's fastest sort keeps the order of equal rows
     keys.sort()

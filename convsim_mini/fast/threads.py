@@ -48,8 +48,8 @@ if hasattr(os, "register_at_fork"):                           # a fork has the p
 def on_all_cores(function, parts):
     """[function(part) for part in parts], each part in a thread of its own if there are threads.
 
-    It pays off above 0.1 ms of work. A part that no thread has begun when the first part is done is
-    computed here, because a thread may start late on a busy machine.
+    It pays off above 0.1 ms of work. When the first part is done, those that no
+    thread has begun are computed here, because a thread may start late on a busy machine.
     """
     first, *others = parts
     if not others or not _threads():
@@ -90,7 +90,7 @@ def product(a, b):
 def products(*pairs):
     """The matrix products [a b] of pairs (a, b), on either device. Factors may be transposed.
 
-    After `use_all_cores` the rows of each a are shared out among the cores.
+    After `use_all_cores`, the cores share the rows of each `a`.
     """
     multiplications = sum(a.size * b.shape[1] for a, b in pairs)
     if not _own_threads or multiplications < LARGE_PRODUCT or array_module(pairs[0][0]) is not np:

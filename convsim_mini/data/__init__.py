@@ -7,7 +7,7 @@ You may skip the rest, which turns what people have into a corpus, each file usi
     layouts.py          the names of columns → what the rows hold
     formats.py          a file or a table → records, (number, row or ValueError)
     conversations.py    records of logs and chats → messages → rows of input and response
-    pairs.py            records or those rows → Parts of Pairs; the paper's filters
+    pairs.py            records or such rows → Parts of Pairs; the paper's filters
     passes.py           Pairs → words → pieces, on disk
     prepare.py          all of this once, then from the cache
 

@@ -1,4 +1,4 @@
-"""Messages → pairs: threads, chats, and logs whose messages name those that they answer."""
+"""Messages → pairs: threads, chats, and logs whose messages name the one they answer."""
 
 from collections import Counter, defaultdict
 from itertools import chain, dropwhile
@@ -41,7 +41,7 @@ def _message(row, columns):
 def _chat(items, thread):
     """The messages of a list, without those from tools and without prompts.
 
-    A system that talks with one other is a speaker, except for what it says first.
+    With one other speaker, the system is one too, except for what it says first.
     """
     def prompts(message):
         return message["speaker"].lower() in PROMPTS
@@ -55,11 +55,11 @@ def _chat(items, thread):
 
 
 def replies(name, messages):
-    """Yield messages and replies as pairs, in whatever order the log `name` has them.
+    """Yield messages and replies as pairs; the log `name` may have them in any order.
 
     A reply to a missing message becomes a pair with an empty input, so that it is counted.
     """
-    known, waiting, twice = {}, defaultdict(list), Counter()  # id → message; replies before theirs
+    known, waiting, twice = {}, defaultdict(list), Counter()  # id → message; id → early replies
     for message in messages:
         own, parent = message["id"], message["reply_to"]
         if parent in known:
@@ -78,7 +78,7 @@ def replies(name, messages):
 
 
 def adjacent_turns(messages):
-    """Yield turns and answers as pairs. Messages of one speaker in a row are a turn.
+    """Yield turns and answers as pairs. A speaker's consecutive messages are a turn.
 
     A message without text or thread becomes a pair of empty texts, so that it is counted.
     """

@@ -1,4 +1,4 @@
-"""Files and tables in memory → rows, which are dicts: column → value.
+"""Files and in-memory tables → rows, which are dicts: column → value.
 
 A file gives records, (number, row); a malformed row becomes a ValueError that says why. A
 new format is a function here and an entry in FORMATS.
@@ -54,7 +54,7 @@ def read_tsv(path, progress=None, reading=Reading()):
     """The records of a file with tabs between its cells.
 
     Its first line is a header if columns are given, if it has known names, or if it has only words
-    and some column below it has no spaces (ids). Without a header each line is an input and its
+    and some column below it has no spaces (ids). Without a header, a line is an input and its
     response, and a quotation mark is a character like any other.
     """
     lines = text_lines(path, progress, encoding=reading.encoding)
@@ -81,7 +81,7 @@ def _rows_below(path, table, given=()):
             advice = ("input TAB response" if given else "as in the header: does it lack a name, "
                       "or a cell with a delimiter lack quotation marks?")
             yield number, ValueError(f"{len(cells)} columns, expected {len(names)} ({advice})")
-        elif cells:                                           # or it is a blank line
+        elif cells:                                           # [] is a blank line
             yield number, dict(zip_longest(names, cells[:len(names)]))
 
 
@@ -130,11 +130,11 @@ def _row_of_tsv(ahead, columns):
     cells = first.split("\t") if first else []
     if '"' not in first:
         return cells, 1
-    # below a row with all its cells, a line with all its cells is another row
+    # below a line with all its cells, another such line is another row
     fewest = columns if len(cells) >= columns else inf
     more = takewhile(lambda line: line.count("\t") + 1 < fewest, ahead[1:])
     table = csv.reader((f"{line}\n" for line in chain([first], more)), delimiter="\t", strict=True)
-    with suppress(csv.Error):                                 # a mark may never be closed
+    with suppress(csv.Error):                                 # a mark may be left open
         quoted = next(table)
         if len(quoted) >= columns:
             return quoted, table.line_num

@@ -22,7 +22,7 @@ class DataSet(NamedTuple):
 def find(sets, data):
     """The files of some DataSets in the folder `data`: set's name → file's name → path.
 
-    The files of a set are in DIR, or in the first of its folders below that holds any. Those
+    A set's files are in the first of DIR and `below` that has any, and all `needed`. Those
     without labels (*-input.*) are skipped. Raises UserError if nothing is found.
     """
     names = " and ".join(one.name for one in sets)

@@ -25,17 +25,17 @@ OF_LOGS = ("the columns of a log must be called thread, text and, if known, spea
 class Reading(NamedTuple):
     """What a user or a run says about the files to read."""
 
-    columns: tuple = ()        # those of input and response, or the one to embed, if not known
-    encoding: str = "utf-8"    # of text without a mark
+    columns: tuple = ()        # those of input and response, or one to embed; (): find them
+    encoding: str = "utf-8"    # of text without a BOM
     known: tuple = ()          # the columns of a run, which are used if a table has them
     side: int | None = None    # 0: only inputs are wanted; 1: only responses; None: both
 
 
 def layout_of(name, rows, reading):
-    """What the rows of the table `name` hold: PAIRS, …, and what is needed → its column.
+    """What the rows of the table `name` hold (PAIRS, …), and what is needed → its column.
 
     Columns that a user or a run names come first; a guess by names is reported on standard
-    error. Raises UserError for columns that are missing, unknown, or there twice.
+    error. Raises UserError for columns that are missing, unknown, or duplicated.
     """
     names = dict.fromkeys(chain.from_iterable(rows))
     one = reading.side is not None                            # only one column is wanted
@@ -91,7 +91,7 @@ def by_names(rows):
 
 
 def names_in(item, things):
-    """Thing → the first of its names that is a key of a dict; {} if one has none, or for no dict.
+    """Thing → its first name among a dict's keys; {} if one has none or `item` is not a dict.
 
     things: IN_PAIRS or IN_CHATS
     """

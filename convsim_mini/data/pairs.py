@@ -41,10 +41,10 @@ class Pair(NamedTuple):
 
 
 def removed_by(text, author=None, off=()):
-    """The rule of the paper's §3 that removes this comment: a key of RULES; or None.
+    """The rule of the paper's §3 that removes this text: a key of RULES; or None.
 
     off: rules to skip. The paper does not say what its 70% is a share of; here, all characters
-    except white space. "no_text" is ours and is always removed.
+    except white space. "no_text" is ours and always applies.
     """
     if not text or text.isspace():
         return "no_text"
@@ -119,7 +119,7 @@ def _open_source(source, progress, reading):
     if not begin:
         raise UserError(f"{name}: holds no row below its header; expected a table with pairs")
     rows = [row for _, row in begin if isinstance(row, dict)]
-    if not rows:                                              # whatever makes pairs says why
+    if not rows:                                              # read_rows will say why
         return name, FIELDS, records
     layout, columns = layout_of(name, rows, reading)
     if layout == PAIRS:
@@ -154,7 +154,7 @@ def pair_of(row, fields=FIELDS):
 
 
 def files_or_table(pairs):
-    """What a program gives as pairs, as a list of files and None, or as [] and a table."""
+    """Pairs that a program gives → a list of files and None, or [] and a table."""
     if hasattr(pairs, "columns") or isinstance(pairs, Mapping):
         return [], pairs
     found = [pairs] if isinstance(pairs, (str, Path)) else [*pairs]

@@ -1,6 +1,6 @@
 """The two passes that prepare a corpus: pairs into words, in several processes; words into pieces.
 
-For every few thousand pairs the first pass writes a file, a pickled Words, which the second reads.
+For every few thousand pairs, the first pass pickles a Words into a file that the second reads.
 """
 
 import os
@@ -30,7 +30,7 @@ EXAMPLES = 3
 class Words(NamedTuple):
     """The first pass's results for a few thousand pairs."""
 
-    removed: Counter    # "input: long" …: pairs that the filters removed
+    removed: Counter    # "input: long" … → number of pairs removed
     examples: list      # the first pairs that are kept, as written
     counts: Counter     # the words of pairs for train
     words: list         # each word once; the first is "", for an empty sentence
@@ -38,7 +38,7 @@ class Words(NamedTuple):
 
 
 def count_words(paths, off, reading, folder):
-    """The first pass, into files in a folder; → the words of train with counts, keys, a report.
+    """The first pass, into files in a folder; → counts of train's words, keys, a report.
 
     off: filters to skip; keys: uint64 (n, 2), of the n pairs that are kept. Processes hand
     results over in files: Python waits forever if a process is killed while sending one.
@@ -72,7 +72,7 @@ def count_words(paths, off, reading, folder):
 
 
 def _tokenize(task, off=()):
-    """The work of a process on a task, a path and Pairs: write their Words there; → the path."""
+    """A process's work on a task (a path, Pairs): write their Words there; → the path."""
     path, pairs = task
     removed, counts = Counter(), Counter()
     examples, sentences, keys = [], [], []
@@ -96,7 +96,7 @@ def _tokenize(task, off=()):
 
 
 def write_splits(parts, folder, vocabulary, tenths):
-    """The second pass: from the folder `parts` into each split's FILES; → split → its pairs."""
+    """The second pass: files of `parts` into each split's FILES; → split → number of pairs."""
     with ExitStack() as files:
         out = {(split, name): files.enter_context(open(folder / f"{split}.{name}", "wb"))
                for split in SPLITS for name in FILES}

@@ -140,7 +140,7 @@ def _prepare(paths, text, reading, vocabulary, folder):
 
 
 def _where_pairs_went(report, inputs):
-    """What to do if too few pairs are left. inputs: (n,), a key of each one's input."""
+    """What to do if too few pairs are left. inputs: (n,), keys of the pairs' inputs."""
     went = []
     for name, number in report["removed"].most_common(2):
         side, _, rule = name.partition(": ")
@@ -153,9 +153,9 @@ def _where_pairs_went(report, inputs):
 
 
 def _tenths(keys):
-    """How many tenths of few pairs go to test, and as many to dev; None for enough pairs.
+    """How many tenths go to test, and to dev, if pairs are few; None if there are enough.
 
-    keys: (n, 2). Each reply in them has FEWEST wrong ones next to it, if possible.
+    keys: (n, 2). In test and dev, each reply has FEWEST wrong ones, if possible.
     """
     for tenths in (None, 1, 2):
         names = splits_of(keys[:, 0], tenths)

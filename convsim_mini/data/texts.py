@@ -10,8 +10,8 @@ MISSING = ("None", "nan", "NaN", "NaT", "<NA>")    # also of floats, Decimals, p
 def text_of(value, where=""):
     """The text in a cell, as str: None, NaN and NA are "", a number is its digits.
 
-    A list is a chat's content parts, strings or dicts such as {"type": "text", "text": …}, and
-    becomes the texts in it. Raises ValueError for anything else: `where`, and the value.
+    A list is a chat's content parts (strings or dicts such as {"type": "text", "text": …}) and
+    becomes their texts. Raises ValueError with `where` and the value for anything else.
     """
     if isinstance(value, str):
         return value
@@ -29,7 +29,7 @@ def text_of(value, where=""):
 
 
 def id_of(value):
-    """The text in a cell that names something; next to empty cells pandas writes 1 as 1.0."""
+    """The text in a cell that is an id; next to empty cells, pandas writes 1 as 1.0."""
     text = text_of(value)
     return text[:-2] if re.fullmatch(r"\d+\.0", text) else text
 

@@ -1,4 +1,4 @@
-"""Anything that encodes in, figures out: one plain script per task, each an Evaluation.
+"""Any encoder → its figures: one plain script per task, each an Evaluation.
 
     from convsim_mini.evaluation.results import measured, show
     print(*map(show, measured(SentenceTransformer("…").encode, "DIR", ["sts"])), sep="\\n\\n")
@@ -27,8 +27,8 @@ EVALUATIONS = {
 class Evaluation(NamedTuple):
     """What the file of a task defines under these names. Those with a default may be missing.
 
-    encode: a function from a list of n texts to vectors (n, d) of any length; run: the Run that it
-    encodes with, or None if it is another library's; vectors: row → word → vector, or None
+    encode: a function from a list of n texts to vectors (n, d) of any norm; run: the Run that
+    encodes, or None for another library's function; vectors: row → word → vector, or None
     """
 
     find: Callable         # (data, run) → name → source: the task's files in the folder `data`
@@ -37,12 +37,12 @@ class Evaluation(NamedTuple):
     baselines: Callable    # (run, dataset, vectors) → row → predictions that it has to beat
     figures: Callable      # (dataset, predictions) → metric → (value, low, high), low and high of
     #                        the 95% interval or nan; systems are compared by the first metric
-    lead: Callable         # (dataset, one, other) → how much higher that is for one, paired
+    lead: Callable         # (dataset, one, other) → `one`'s lead in that metric, paired
     title: Callable        # (name, dataset) → the heading of the table
     note: Callable = lambda name, dataset, scores: ""    # what to know along with the figures
     texts_of: Callable | None = None    # (dataset) → all texts, if its baselines use `vectors`
     COMPARED: str = ""     # the row by which `report.compare` compares runs; "": it does not
-    # (name) → may one choose by this data set? Not by one that others train on or test on
+    # (name) → may runs be chosen by this data set? Not if others train or test on it
     to_choose_by: Callable = lambda name: not re.search(r"\b(train|test)\b", name)
     same: Callable = lambda dataset, other: True    # do two runs' data sets hold the same inputs?
 

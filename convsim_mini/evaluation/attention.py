@@ -13,14 +13,14 @@ from .command import parser_of
 from .metrics import difference, without_interval
 from .results import cell, grid
 
-SAMPLE, AT_ONCE = 2_000, 200    # sentences of dev over which distances are averaged
+SAMPLE, AT_ONCE = 2_000, 200    # sentences of dev: in all, and in each group
 
 
 def distances(model, packed):
     """How far attention reaches in each sentence, and how far uniform attention would.
 
-    The reach is Σ_j p_ij |i − j|, averaged over the pieces i and the heads. packed: B sentences on
-    the host → (layers, B), and (B,) for uniform attention. Groups of 200 are sorted by length.
+    The reach is Σ_j p_ij |i − j|, averaged over pieces i and heads. packed: B sentences on
+    the host → (layers, B), and (B,) for uniform attention. Each group of 200 is sorted by length.
     """
     reaches = []
     for first in range(0, len(packed.lengths), AT_ONCE):

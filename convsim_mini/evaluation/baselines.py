@@ -69,7 +69,7 @@ def pair_baselines(texts, left, right, run=None, vectors=None):
 def bag_cosine(sentence1, sentence2, weight=None):
     """Cosine of the binary word vectors of two sentences, each word weighted by weight(token).
 
-    weight: None for 1, SemEval's own baseline (Cer et al. 2017, §6). If one has no token, it is 0.
+    weight: None for 1, as in SemEval's baseline (Cer et al. 2017, §6). 0 if either has no token.
     """
     one, two = set(tokenize(sentence1)), set(tokenize(sentence2))
     squares = {token: weight(token) ** 2 if weight else 1.0 for token in one | two}

@@ -18,7 +18,7 @@ from .metrics import pearson
 
 STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2)    # SentEval's grid of λ
 FOLDS = StratifiedKFold(10, shuffle=True, random_state=2018)
-BATCH, PASSES, STEPS = 64, 5, 2_000     # for a large task: at least so many passes, and steps
+BATCH, PASSES, STEPS = 64, 5, 2_000     # for a large task; the last two are minimums
 ROWS_AT_ONCE = 10_000                   # features of a large task that are made at once
 
 
@@ -53,8 +53,8 @@ class Classifier(BaseEstimator):
 def learn(x, task):
     """Learn a TransferTask from the vectors of its texts; predict its tested rows: (tested,).
 
-    λ is chosen on dev, or by 10-fold cross-validation of train. Without an official split each of
-    ten folds is tested by a classifier that never saw it. A process works on every core.
+    λ is chosen on dev, or by 10-fold cross-validation of train. Without an official split, each of
+    ten folds is tested by a classifier that never saw it. One process runs per core.
     """
     labels, scoring = task.labels, make_scorer(pearson) if task.scored else "accuracy"
     train, dev, tested = (np.flatnonzero(task.parts == part) for part in ("train", "dev", "test"))

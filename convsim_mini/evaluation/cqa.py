@@ -99,7 +99,7 @@ def scores(run, questions, encode):
 
 
 def baselines(run, questions, vectors=None):
-    """The search engine's order, and all that needs no training: as `scores`."""
+    """The search engine's order, TF-IDF and `pair_baselines`: row → (n,)."""
     ranks = [candidate.rank for question in questions for candidate in question.candidates]
     return {SEARCH_ENGINE: 1 / np.array(ranks),
             TFIDF: cosines(questions, tfidf_vectors(questions)),
@@ -118,7 +118,7 @@ def figures(questions, scores):
 
 
 def lead(questions, one, other):
-    """How much higher MAP × 100 is for one's scores (n,): value, low, high; see `difference`."""
+    """How much higher MAP × 100 is for scores `one` (n,): value, low, high; see `difference`."""
     return difference(np.mean, *(100 * average_precision(top_ten(questions, scores))
                                  for scores in (one, other)))
 
@@ -129,7 +129,7 @@ def note(name, questions, scores):
 
 
 def pairs_of(questions):
-    """The places in texts_of of each candidate's question and the candidate: int (n,), (n,)."""
+    """Each candidate's question and the candidate, as places in texts_of: int (n,), (n,)."""
     counts = [len(question.candidates) for question in questions]
     return np.repeat(np.arange(len(counts)), counts), len(counts) + np.arange(sum(counts))
 

@@ -116,7 +116,7 @@ def ranking_scores(relevant):
 
 
 def average_precision(relevant):
-    """Mean precision at the relevant ones' ranks, else 0; relevant: as in ranking_scores → (q,)."""
+    """Mean precision at relevant ones' ranks, 0 if none; relevant: as in ranking_scores → (q,)."""
     relevant = relevant[:, :DEPTH]
     at_each = relevant * np.cumsum(relevant, axis=1) / np.arange(1, DEPTH + 1)      # (q, 10)
     return at_each.sum(axis=1) / np.maximum(np.sum(relevant, axis=1), 1)

@@ -45,7 +45,7 @@ def figures(pairs, classes):
 
 
 def lead(pairs, one, other):
-    """How much higher accuracy is for one's classes (n,): value, low, high; see `difference`."""
+    """How much higher accuracy is for classes `one` (n,): value, low, high; see `difference`."""
     return difference(np.mean, 100.0 * (one == pairs.labels), 100.0 * (other == pairs.labels))
 
 

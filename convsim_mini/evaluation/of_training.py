@@ -1,4 +1,4 @@
-"""What training measures: dev along the way; at its end, the run before and after it."""
+"""What training measures: dev along the way; at the end, the run before and after."""
 
 from textwrap import shorten
 

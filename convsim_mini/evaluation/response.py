@@ -2,7 +2,7 @@
 
     python -m convsim_mini.evaluation.response RUN
 
-Others call P@N recall@N, and P@1 recall@1 or 1-of-100 ranking accuracy. The pairs are the test
+P@N is also called recall@N, and P@1 also 1-of-100 ranking accuracy. The pairs are the test
 split of the run's own corpus. The baselines are the same model before training, TF-IDF and BM25. A
 second row is the run with words, as in search: its score plus a weight times the cosine of
 TF-IDF. A learned vector is too short to keep every word, and words in common say much about
@@ -80,7 +80,7 @@ def with_words(weight):
 
 
 def baselines(run, test, vectors=None):
-    """The same for the model before training, TF-IDF and BM25."""
+    """Ranks by the model before training, TF-IDF and BM25."""
     name, model = before_training(run.config, test.corpus)
     return {name: model_ranks(model, test.corpus.test, *test[1:]), **of_words(test)}
 
@@ -121,7 +121,7 @@ def figures(test, ranks):
 
 
 def lead(test, one, other):
-    """How much higher P@1 is for one's ranks (n,): value, low, high; see `difference`."""
+    """How much higher P@1 is for ranks `one` (n,): value, low, high; see `difference`."""
     return difference(np.mean, 100.0 * (one == 1), 100.0 * (other == 1))
 
 

@@ -149,7 +149,7 @@ def show(ones, table=table):
 def lead(one, figures):
     """A sentence: is the first row of a Measured ahead of its best baseline? "" if one is missing.
 
-    It is ahead if the paired 95% interval of the difference excludes 0. figures: its figures
+    It is ahead if the paired 95% interval of the difference is above 0. figures: its figures
     """
     if not one.scores or not one.baselines:
         return ""

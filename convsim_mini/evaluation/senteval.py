@@ -43,7 +43,7 @@ class Files(msgspec.Struct):
 
     @property
     def needed(self):
-        """The files without which the task cannot be measured. With dev it needs no test."""
+        """The files without which a task cannot be measured. With dev, it needs no test."""
         return [file for file, part in zip(self.counts, self.parts)
                 if part != "test" or "dev" not in self.parts]
 
@@ -67,7 +67,7 @@ class TransferTask(NamedTuple):
     texts: list            # n sentences; or n first sentences, then n second ones
     labels: np.ndarray     # (n,): a label's number, an int; or a score, a float
     parts: np.ndarray      # (n,): "train", "dev" or "test"; all "test" without a split
-    on_dev: bool = False   # the part "test" is dev, because its file is missing
+    on_dev: bool = False   # "test" is dev, because test's file is missing
     large: bool = False    # SNLI: the features of all rows would be 9 GB
 
     @property
@@ -110,7 +110,7 @@ def _task(name, files, paths):
 
 
 def _rows(files, file, path, label):
-    """Yield the label, its number or a score, and the sentences of each line.
+    """Yield each line's label (its number, or a score) and sentences.
 
     label: that of a file that holds only sentences. There an empty line is also a row.
     """
@@ -159,7 +159,7 @@ def title(name, tasks):
 def figures(tasks, predicted):
     """The mean over the tasks, each task's accuracy or Pearson's r, then F1 and Spearman's rho.
 
-    In the mean a constant has r = 0. predicted: task → (tested,) → metric → (value, low, high)
+    In the mean, a constant's r is 0. predicted: task → (tested,) → metric → (value, low, high)
     """
     found, more = {}, {}
     for name, task in tasks.items():
@@ -179,7 +179,7 @@ def in_mean(tasks, predicted):
 
 
 def lead(tasks, one, other):
-    """How much higher one's mean over the tasks is: value, low, high. Tasks are resampled."""
+    """How much higher `one`'s mean over tasks is: value, low, high. Tasks are resampled."""
     return difference(np.mean, in_mean(tasks, one), in_mean(tasks, other))
 
 
@@ -205,7 +205,7 @@ def learned(encode, tasks):
 
 
 def most_frequent(task):
-    """For each tested row the most frequent class, or mean score, of the training rows."""
+    """Most frequent class or mean score in train (if none, in all) for each tested row."""
     train = task.parts == "train"
     seen = task.labels[train] if train.any() else task.labels
     return np.full(len(task.tested), seen.mean() if task.scored else np.bincount(seen).argmax())

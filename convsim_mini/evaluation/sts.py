@@ -73,7 +73,7 @@ def read_splits(folder, *names):
 def read(path):
     """The Sts of a file of the STS Benchmark, or of a year's folder. Raises UserError.
 
-    The file is tab-separated, without a header or quoting. Read as quoted CSV the official files
+    The file is tab-separated, without header or quoting. Read as quoted CSV, the official files
     lose 38 and 30 rows.
     """
     if path.is_dir():

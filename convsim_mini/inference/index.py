@@ -223,7 +223,7 @@ def add_to_index(encoder, rows, folder, key=None):
 
 
 def without_copies(index, rows, key):
-    """The places of an Index's rows that stay, and those of some new rows that it lacks.
+    """The places of an Index's rows that stay, and the new rows that it lacks.
 
     A row whose key is empty replaces none.
     """

@@ -51,7 +51,7 @@ def best_replies(index, message, k=3):
 
 
 def replies_of_file(encoder, path, reading=Reading(side=1)):
-    """The Index of the replies in a file, which are embedded now, or in an index's folder.
+    """The Index of the replies in a file (embedded now) or in an index's folder.
 
     Raises UserError if the folder holds messages.
     """
@@ -84,7 +84,7 @@ def replies_of_run(encoder, run):
 
 
 def pairs_of_run(config):
-    """Yield the pairs (message, reply) of a run's files that the filters leave, as written."""
+    """Yield the pairs (message, reply) that the filters keep in a run's files, as written."""
     reading, off = Reading(config.columns, config.encoding), config.text.filters_off
     for path in config.pairs or [default_corpus()]:
         for part in read_rows(path, reading=reading):

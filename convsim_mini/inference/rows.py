@@ -30,7 +30,7 @@ class Rows(NamedTuple):
 
 
 def rows_of_texts(texts, side=0):
-    """An iterable of texts, as `text_of` takes them, as Rows."""
+    """The Rows of an iterable of texts that `text_of` takes."""
     return Rows((LINE, LINE), side, ({LINE: text} for text in texts_of(texts)))
 
 
@@ -51,11 +51,11 @@ def rows_of(source, reading=Reading()):
 
 
 def rows_of_file(path, reading=Reading()):
-    """The Rows of a file, plain, .gz or .zst, or of standard input (None).
+    """The Rows of a file (plain, .gz or .zst) or of standard input (None).
 
     A file of one of KINDS is read as training reads it. Each line of another file is a row. Raises
-    UserError if the file cannot be read, holds JSON or XML under another name, or a line is not
-    in the encoding.
+    UserError if the file cannot be read, holds JSON or XML under another name, or lines in
+    another encoding.
     """
     if path and kind_of(path) in KINDS:
         return _rows_of_table(path, reading)
@@ -72,7 +72,7 @@ def rows_of_file(path, reading=Reading()):
 
 
 def _rows_of_table(source, reading):
-    """The Rows of a table, a file or in memory. Raises UserError."""
+    """The Rows of a table or of a table's file. Raises UserError."""
     name, side = source if isinstance(source, Path) else "the table", reading.side or 0
     if side and reading.columns and [*reading.columns] == [*reading.known[:1]]:
         raise UserError(f"{name}: {reading.columns[0]} holds the messages that the run was trained "

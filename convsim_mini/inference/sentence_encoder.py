@@ -89,8 +89,8 @@ class SentenceEncoder(BiEncoder):
               replies: bool = False, encoding: str = "utf-8") -> Index:
         """An Index of rows to search, in memory: texts, a table (a DataFrame, dicts …), or a file.
 
-        column: the one to embed, if its name does not show it; replies: embed a table's replies;
-        encoding: of a file without a mark. Raises UserError.
+        column: the one to embed, if names do not show which; replies: embed a table's replies;
+        encoding: of a file without a BOM. Raises UserError.
         """
         columns = () if column is None else (str(column),)
         return index_of(self, rows_of(rows, Reading(columns, encoding, self.columns, int(replies))))
@@ -142,7 +142,7 @@ def warn_if_unknown(sentences, vocabulary):
 
 
 def load(run, device="cpu", tuned=False):
-    """The SentenceEncoder of a run, its folder or its file, on "cpu" or "gpu".
+    """The SentenceEncoder of a run (its folder or file), on "cpu" or "gpu".
 
     tuned: multiply the vectors by the matrix that `tune` learned. Raises UserError as `load_run`
     does, and for a run without that matrix.
@@ -166,7 +166,7 @@ def with_matrix(model, matrix):
 
     Vectors are u = x/‖x‖ with x = h W + b, and u M has the direction of x M = h (W M) + b M. So the
     matrix becomes part of the last linear layer, and encoding takes no longer than before. With
-    config.bag x has a second summand, bag W_bag, and W_bag is also multiplied by M.
+    config.bag, x has a second summand, bag W_bag, and W_bag is multiplied by M too.
     matrix: (e, e) on the host
     """
     last = f"encoder.linear{len(model.config.layers) - 1}"

@@ -1,6 +1,6 @@
 """TF-IDF: how much each word says, in a corpus or in the table that is searched.
 
-In a table about printers the word "printer" says nothing. So the more rows hold a word, the
+In a table about printers, "printer" says nothing. So the more rows hold a word, the
 less it weighs (Spärck Jones 1972). Learned vectors blur rare words, and TF-IDF keeps them.
 """
 

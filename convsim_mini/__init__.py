@@ -4,7 +4,7 @@ An encoder learns to pick the true response to an input among the responses to o
 learns what sentences mean: two sentences mean the same if the same replies would fit both.
 
 minimal.py shows the whole idea in one file. core/ is the complete method: its __init__.py lists
-its files in reading order, and they import nothing else. fast/ makes it fast.
+its files in reading order, and they use no other folder. fast/ makes it fast.
 
 You can skip everything else until you need it: common/ for commands and files on disk, data/ for
 your own pairs, training/ for a run's folder and several workers, evaluation/ for the paper's tasks,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .inference.sentence_encoder import DataFrame, SentenceEncoder
 
 # OpenBLAS's idle threads spin for 30 ms, which keeps a core from copies and sparse products. With
-# 2¹⁰ cycles instead of 2²⁶ a DAN step was 15% faster. NumPy reads this when it is loaded.
+# 2¹⁰ cycles instead of 2²⁶, a DAN step was 15% faster. NumPy reads this when it is loaded.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
 
 
@@ -34,7 +34,7 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
     """Train on your own pairs; → the SentenceEncoder of the step that is best on dev.
 
     pairs: (message, reply) tuples, a table (a DataFrame, dicts …), or files. run: a new folder;
-    None: a temporary one, as long as the encoder lives. settings: those of `python -m
+    None: a temporary one, deleted with the encoder. settings: those of `python -m
     convsim_mini.train`, e.g. steps=300, init="runs/chat", columns=["question", "answer"],
     encoding="cp1252". `encoder.log` lists what was logged. NumPy's own products use one thread
     from then on. Raises UserError.

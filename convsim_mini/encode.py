@@ -29,7 +29,7 @@ MOST_SHOWN = 300    # characters of a cell; --json has all
 
 
 def comparison(encoder, sentences):
-    """A table of the cosines of all sentences; for a single sentence a line about its vector."""
+    """A table of the cosines between all sentences; for only one, a line about its vector."""
     vectors = encoder.encode(sentences)
     if len(sentences) == 1:
         begin = " ".join(f"{number:.3f}" for number in vectors[0, :8])
@@ -134,7 +134,7 @@ def write_vectors(encoder, rows, path):
 
 
 def given_rows(options, reading):
-    """The Rows to embed: of the arguments, of --file, or of standard input."""
+    """The Rows to embed: from the arguments, --file, or standard input."""
     if options.texts:
         return rows_of_texts(options.texts)
     if options.file:

@@ -1,7 +1,7 @@
 """Train a sentence encoder on conversations:  python -m convsim_mini.train
 
 Without arguments: the DAN on chitchat-dataset, one to three minutes on two cores. --resume RUN
-continues a run that was stopped. With --task multitask --init RUN --nli DIR a run also learns
+continues a run that was stopped. With --task multitask --init RUN --nli DIR, a run also learns
 inference. training/distributed.py says how to start several workers.
 """
 
@@ -141,7 +141,7 @@ def run_to_the_end(run, corpus, tasks, workers):
 
 
 def finish(run, corpus):
-    """Save a Run's best weights for good: the initial ones if no step was better on dev."""
+    """Save a Run's best weights for good: the initial ones if every step was worse on dev."""
     scores = scores_on_dev(run.config, run.measured)
     if scores[0] > scores[run.step]:
         run = run._replace(model=starting_model(run.config, corpus), step=0)

@@ -57,7 +57,7 @@ def correlation_backward(dr, cache):
     """Forward: r = x̂ · ŷ, both centred and of unit length.
 
     As in l2_normalize_backward, the part of ŷ along x̂ is projected out: dx = dr (ŷ − r x̂)/‖x‖.
-    Centring would subtract its mean, which is 0. dr: a number → dx: (n,)
+    Centring would subtract dx's mean, which is 0. dr: a number → dx: (n,)
     """
     x_unit, y_unit, x_norm, r = cache
     return dr * (y_unit - r * x_unit) / x_norm

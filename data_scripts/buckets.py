@@ -1,6 +1,6 @@
 """The two kinds of task that turn dumps into pairs: parse one dump into buckets, join one bucket.
 
-A task reads finished files, writes a folder under another name, and renames the folder when it is
+A task reads finished files, writes to a temporary folder, and renames that folder when it is
 complete. So a task may be killed, repeated, or run on two machines at the same time: the bytes in
 the finished folder are always the same.
 
@@ -77,7 +77,7 @@ def parse_dump(path, number, buckets, folder):
     """Read dump `number` and write what passes the filters to `buckets` Parquet files in `folder`.
 
     The dump's report counts its lines, the malformed ones (with some examples), the comments
-    removed for each reason, and those kept. If a dump is cut, it says where. During
+    removed for each reason, and those kept. If a dump is cut, the report says where. During
     the work, the file `position` in the temporary folder holds the number of bytes read.
     """
     if folder.is_dir():

@@ -4,7 +4,7 @@
 
 It reads an export, or a folder of them; Slack's has one folder per channel. A row of the log has
 `thread`, `speaker` and `text`. If Telegram says which message a reply answers, the rows are
-turns (a person's messages in a row) with `id` and `reply_to`. What the app wrote is left out.
+turns (a person's successive messages) with `id` and `reply_to`. What the app wrote is left out.
 """
 
 import html
@@ -79,7 +79,7 @@ def main(arguments=None):
 
 
 def read_export(root):
-    """Yield the messages of a file, or of all files in a folder, as rows; None if left out."""
+    """Yield the messages of a file, or of all files in a folder, as rows; None for one left out."""
     files = [root]
     if root.is_dir():
         files = sorted(path for path in root.rglob("*") if path.suffix.lower() in READ_IN_FOLDERS
@@ -114,9 +114,9 @@ def message(thread, speaker, text, id=None, reply_to=None):
 
 
 def with_replies(rows):
-    """The rows of the log: messages, or, where some name what they reply to, turns with ids.
+    """The rows of the log: messages, or, if some name what they reply to, turns with ids.
 
-    Training pairs rows that have ids only by them. So a turn that names none gets the one before.
+    Rows with ids are paired only by ids in training. So a turn that names none gets the one before.
     """
     if not any(row["reply_to"] for row in rows):
         return [{name: row[name] for name in ("thread", "speaker", "text")} for row in rows]
@@ -145,7 +145,7 @@ def irc(text, thread):
 
 
 def whatsapp(text, thread):
-    """The messages of WhatsApp's export, which may have several lines; None for its own words."""
+    """The messages of WhatsApp's export (some have several lines); None for its own words."""
     stamps = [*STAMP.finditer(text)]
     # A pasted line with a stamp is part of a message: its stamp has another form, and what
     # WhatsApp itself copies has the time first: [18:02, 12.3.2024] Ann: …
@@ -156,7 +156,7 @@ def whatsapp(text, thread):
               if form == usual or stamp["name"] in known and not COPIED.match(stamp[0])]
     ends = [*(stamp.start() for stamp in stamps[1:]), len(text)]
     bodies = [text[stamp.end():end] for stamp, end in zip(stamps, ends)]
-    # "Ann: Work: hello": the name is longer if all that follows "Ann: " begins so.
+    # "Ann: Work: hello": "Ann: Work" is the name if "Work" always follows "Ann: ".
     number = Counter(chain.from_iterable(map(possible_names, bodies)))
     rows = []
     for body in bodies:

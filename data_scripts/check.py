@@ -17,7 +17,7 @@ from convsim_mini.evaluation.sts import read as read_sts
 
 
 class Checked(NamedTuple):
-    """told: what was found, in words; the others: whether it is as expected; True if unknown."""
+    """told: what was found, in words; the others: False only if found to be wrong."""
 
     told: str
     rows_right: bool
@@ -92,7 +92,7 @@ def _sts_year(path):
 
 
 def _senteval_lines(path):
-    """One sentence per line, maybe with a label. Empty lines are rows; the first two are a pair."""
+    """One sentence per line, maybe with a label. Empty lines are rows; rows 1 and 2 are a pair."""
     rows = lines_of(path, "SentEval", "latin-1")
     return len(rows), (rows[0], *rows[1:2])
 

@@ -1,4 +1,4 @@
-"""One line of a dump or of a ConvoKit corpus → a comment; what of its text is kept."""
+"""One line of a dump or of a ConvoKit corpus → a comment; the part of its text to keep."""
 
 import html
 import re
@@ -107,7 +107,7 @@ def _parent(parent, link):
         return ""
     if parent.startswith("t1_"):
         return parent[3:]
-    # Without a prefix a post's id looks like a comment's.
+    # Without a prefix, a post's id looks like a comment's.
     return "" if _PREFIX.match(parent) or parent == link else parent
 
 
@@ -124,7 +124,7 @@ def _base36(number):
 
 
 def _lenient(line):
-    """What Python's own parser makes of a line: half surrogates become U+FFFD, NaN is a number."""
+    """A line, read by Python's own parser: lone surrogates become U+FFFD, NaN is a number."""
     fields = parse_object(line.decode("utf-8"))               # UnicodeDecodeError is a ValueError
     return {name: _without_surrogates(value) if isinstance(value, str) else value
             for name, value in fields.items()}

@@ -135,7 +135,7 @@ def take(name, archive, own, stage):
     """Take an archive's files from a user's own copy.
 
     own: an archive, or a folder that holds the files or archives at any depth. Of several files
-    with one name, the one in a folder of our name is taken: many years have a file for headlines.
+    with one name, the one in a folder named as ours is taken: many years have a file for headlines.
     """
     dataset = REGISTRY[name]
     wanted = {file.fetched for file in archive.files} | set(dataset.extras)
@@ -161,7 +161,7 @@ def take(name, archive, own, stage):
 
 
 def check_own(name, archive, kind, place):
-    """Compare a user's own files with the official ones, and print the result; parts are accepted.
+    """Compare a user's own files with the official ones, and print the result; partial files pass.
 
     place: File → path. Raises UserError for a file with the right number of rows but another first
     pair.

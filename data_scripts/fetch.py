@@ -107,7 +107,7 @@ def wait(seconds):
 
 
 def _continue(session, url, part, limit, until):
-    """Make one request for what part lacks.
+    """Make one request for the bytes that part lacks.
 
     The server sends the rest (206), or all (200), or finds that nothing is missing (416).
     """

@@ -155,7 +155,7 @@ def remove_unfinished(work):
 # ---------------------------------------------------------------- the two kinds of task
 
 def parse_dumps(executor, plan, work):
-    """Parse every dump into buckets. The bar counts bytes read, also of unfinished dumps."""
+    """Parse every dump into buckets. The bar counts bytes read, unfinished dumps included."""
     dumps = plan["dumps"]
     folders = [work / "parsed" / f"{number:05d}" for number in range(len(dumps))]
 
@@ -172,7 +172,7 @@ def parse_dumps(executor, plan, work):
 
 
 def _position(folder):
-    """Bytes that an unfinished task has read, as far as it has noted them."""
+    """The bytes that an unfinished task has noted as read."""
     positions = [0]
     for path in folder.parent.glob(f"{OURS}-*/{folder.name}/position"):
         try:
@@ -194,8 +194,8 @@ def join_buckets(executor, plan, work):
 def finish(out, plan):
     """Gather all buckets into one corpus, and pack it; the report comes last, as a sign of success.
 
-    Files are removed as soon as they are used up, to make room. Their folders and reports stay to
-    the end.
+    Files are removed as soon as they are used up, to make room. Their folders and reports stay
+    until the end.
     """
     joined = [out / WORK / "joined" / f"{bucket:03d}" for bucket in range(plan["buckets"])]
     report = total(plan, out / WORK, joined)
@@ -235,7 +235,7 @@ def _concatenate(sources, target):
 
 
 def total(plan, work, joined):
-    """The sums of all tasks' reports, and for each dump what went wrong in it."""
+    """The sums of all tasks' reports, and each dump's own report."""
     counts, removed, dumps = Counter(), Counter(), []
     for number, (path, _, _) in enumerate(plan["dumps"]):
         file = work / "parsed" / f"{number:05d}" / "report.json"

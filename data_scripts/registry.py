@@ -5,8 +5,8 @@ None means not known, and then not checked. The figures come from these sources:
   readmes of SemEval Task 3; the counts that the readers in `convsim_mini.evaluation` ask for;
 - first: `check.fingerprint` of the first pair, computed from the official files or copies of them;
   for the train sets of SNLI and SICK, from the pair as many publications quote it;
-- sha256: of TREC and MRPC as the data set library of Hugging Face publishes them; of SST's two
-  classes from a copy that is as long as the source.
+- sha256: for TREC and MRPC, as the data set library of Hugging Face publishes them; for SST's two
+  classes, from a copy that is as long as the source.
 """
 
 from typing import NamedTuple

@@ -22,7 +22,7 @@ from data_scripts.prepare_reddit import table
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
 SIDES = ("input", "response")
 AT_A_TIME = 1 << 20    # pairs whose lengths are counted at a time
-LONGEST = 350          # pieces; longer texts, which are rare, count as so long
+LONGEST = 350          # pieces; longer texts, which are rare, count as this long
 
 
 def main(arguments=None):
@@ -64,7 +64,7 @@ def packed(folder):
 
 
 def percentile(histogram, per_cent):
-    """The smallest length that at least this percentage of the texts does not exceed."""
+    """The smallest length that at least this percentage of the texts do not exceed."""
     cumulative = np.cumsum(histogram)
     return int(np.searchsorted(cumulative, cumulative[-1] * per_cent / 100))
 

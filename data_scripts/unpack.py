@@ -19,7 +19,7 @@ from data_scripts.dump_files import decompressed
 
 CHUNK = 1 << 20
 ROOM = 1 << 23    # bytes besides those of an archive's files: names, sizes, padding
-# The table of sbert.net has one more column than the official files, which names the file.
+# The table of sbert.net has one column more, which names the official file.
 OFFICIAL_COLUMNS = ("genre", "dataset", "year", "sid", "score", "sentence1", "sentence2")
 
 
@@ -31,13 +31,13 @@ class TooMuch(Exception):
 
 
 class Limited:
-    """A tar that is counted while read: names in it may have any size, and tarfile keeps them."""
+    """A tar, its bytes counted as read: names in it may have any size, and tarfile keeps them."""
 
     def __init__(self, file, limit):
         self.file, self.limit, self.position = file, limit, 0
 
     def read(self, size):
-        """Up to `size` bytes. Raises TooMuch past the limit and ROOM."""
+        """Up to `size` bytes. Raises TooMuch past the limit plus ROOM."""
         data = self.file.read(size)
         self.position += len(data)
         if self.position > self.limit + ROOM:
@@ -143,7 +143,7 @@ def _members(archive, limit):
 def _inspected(archive, limit):
     """Name → size of all Members.
 
-    Raises UserError for a name outside the folder, a link, a device, or too much. The members are
+    Raises TooMuch, and UserError for a name outside the folder, a link or a device. The members are
     looked at one by one, because listing a compressed tar means expanding it.
     """
     sizes, size = {}, 0
@@ -174,7 +174,7 @@ def damage_told(archive):
     except TooMuch as error:
         raise UserError(f"{archive}: {error} set for it; nothing was kept") from None
     except Exception as error:
-        if getattr(error, "errno", None) not in (None, errno.EINVAL):    # that is a place before 0
+        if getattr(error, "errno", None) not in (None, errno.EINVAL):    # a seek to before 0
             raise
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(f"{archive}: is damaged, cut short or not an archive ({reason}); fetch it "

@@ -48,7 +48,7 @@ class Server(ThreadingHTTPServer):
         self.address = f"http://127.0.0.1:{self.server_port}/{self.token}/"
 
     def get_request(self):
-        """A connection. After a failure it waits, because the loop around it would spin."""
+        """A connection. After a failure it waits, or the loop around it would spin."""
         try:
             return super().get_request()
         except OSError:
@@ -92,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
     def allowed(self, names):
         """The path's part after the token, if in `names`; or None, after sending a 403.
 
-        A foreign page whose name resolves to 127.0.0.1 sends it as Host (DNS rebinding).
+        Why Host is checked: a foreign name can resolve to 127.0.0.1 (DNS rebinding).
         """
         token, _, name = self.path[1:].partition("/")
         known = hmac.compare_digest(token.encode(), self.server.token.encode())

@@ -43,7 +43,7 @@ class Explored:
 
     @cached_property
     def map(self):
-        """1,000 of these lines: vectors, texts, the two directions in which they differ most."""
+        """1,000 of the `lines`: vectors, texts, the two directions in which they differ most."""
         some = slice(0, None, max(1, len(self.lines) // POINTS))
         vectors, texts = (every[some][:POINTS] for every in (self.lines.vectors, self.lines.texts))
         axes = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)[2]

@@ -25,7 +25,7 @@ def load(folder=Path(__file__).parent):
 
     vocabulary = text.Vocabulary(**settings["vocabulary"])
     params, config = np.load(Path(folder, "model.npz")), SimpleNamespace(**settings["model"])
-    params = {name: array.astype(np.float32) for name, array in params.items()}    # of 16 bits
+    params = {name: array.astype(np.float32) for name, array in params.items()}    # from 16 bits
     return Encoder(model.Model(params, config, vocabulary.size), vocabulary)
 
 

@@ -62,7 +62,7 @@ def over(first, one):
 
 
 def texts_of(tables, table):
-    """What `side_by_side` returns, as texts. table: a function from a header and rows to one."""
+    """What `side_by_side` returns, as texts. table: a function from a header and rows to a text."""
     (header, rows), (of_gaps, gaps), settings = tables
 
     def of_seeds(mean, deviation):

@@ -17,11 +17,11 @@ def loss_and_gradients_of(config):
 
 
 def loss_and_gradients_in_chunks(model, batch, key=(), weight=1.0, others=None, *, chunk):
-    """`loss_and_gradients` in less memory, for more time: `chunk` pairs are encoded at once.
+    """`loss_and_gradients` in less memory but more time: `chunk` pairs are encoded at a time.
 
     The loss needs all vectors of the batch, but no cache of an encoder. So a first pass encodes
     chunk by chunk and keeps only the vectors; then come the loss and the vectors' gradients; a
-    second pass encodes each chunk once more and goes back from there ("Scaling Deep Contrastive
+    second pass encodes each chunk again, then runs its backward pass ("Scaling Deep Contrastive
     Learning Batch Size under Memory Limited Setup"). The gradients are the same up to rounding.
     Dropout draws other bits than for a whole batch, but the same ones in both passes.
     chunk: pairs; → as `loss_and_gradients`

@@ -58,7 +58,7 @@ class Team:
         self.gpus = None                                      # NCCL's, made when it is needed
 
     def all_rows(self, x):
-        """All rows of a group, end to end: x: (b, …) → (B, …), where each worker's begin."""
+        """All rows of a group, end to end: x: (b, …) → (B, …), and where each worker's begin."""
         xp = array_module(x)
         begins = np.cumsum([0, *self.comm.allgather(len(x))]).tolist()
         whole = xp.empty((begins[-1], *x.shape[1:]), x.dtype)
@@ -108,7 +108,7 @@ class Workers(Team):
         self.agreed = False
 
     def assign_roles(self, nli_share):
-        """Let the last workers, this share of all, train NLI. Each task gets a group of its own."""
+        """Let the last workers, `nli_share` of all, train NLI. Each task gets its own group."""
         of_nli = min(self.size - 1, max(1, round(nli_share * self.size)))
         self.trains_nli = self.rank >= self.size - of_nli
         self.group = Team(self.comm.Split(self.trains_nli))
@@ -153,7 +153,7 @@ class Workers(Team):
         return Batch(sentences, labels, batch.task)
 
     def gather(self, v):
-        """All responses of this task's workers, v: (b, e) → (B, e), and where its own begin."""
+        """All responses of this task's workers, v: (b, e) → (B, e), and where this one's begin."""
         everyone, self.begins = self.group.all_rows(v)
         return everyone, self.begins[self.group.rank]
 
@@ -178,7 +178,7 @@ class Workers(Team):
                 "pip install nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)"))
 
     def wait(self):
-        """Wait for all workers. Meanwhile the processor is free for workers that still compute."""
+        """Wait for all workers. Meanwhile, the processor is free for workers that still compute."""
         everyone = self.comm.Ibarrier()
         while not everyone.Test():
             time.sleep(0.005)

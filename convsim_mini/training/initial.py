@@ -25,9 +25,9 @@ def initial_model(config, corpus, trained=None):
 def initial_table(corpus, bigrams, model, rng):
     """Rows of pieces, then of bigrams: float32 (vocabulary size + bigrams, embedding_dim).
 
-    A random row is normally distributed. From the corpus, a piece starts as its co-occurrences
+    A random row is normally distributed. With "corpus", a piece starts as its `ppmi_svd` vector
     times a/(a + p); p is its share of all pieces. So a sum of rows is a weighted bag of words, in
-    which "the" hardly counts (Arora et al. 2017). Bigrams start at zero, or they would drown words.
+    which "the" hardly counts (Arora et al. 2017). Bigrams then start at 0, or would drown words.
     """
     pieces, dim = corpus.vocabulary.size, model.embedding_dim
     of_pieces = rng.standard_normal((pieces, dim), np.float32)

@@ -28,10 +28,10 @@ class Monitor:
         self.log_every = max(10, self.config.steps // LOGGED)
         self.path = self.folder / LOG
         self.resume = python_m("convsim_mini.train --resume", self.folder)
-        log = read_log(self.path) if run.step else []       # else the run starts over
+        log = read_log(self.path) if run.step else []       # at step 0 it starts over
         log = [record for record in log if record["step"] <= run.step]
         write_text(self.path, "".join(f"{json.dumps(record)}\n" for record in log))
-        self.losses = defaultdict(list)                       # by task, since its last line
+        self.losses = defaultdict(list)                       # by task, since the last line
         self.steps = [record for record in log if {"loss", "nli_loss"} & record.keys()]
         self.first = {}                                       # each loss's first value in the log
         for record in self.steps:

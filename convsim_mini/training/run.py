@@ -112,7 +112,7 @@ def load_run(run, device="cpu"):
     tuned = arrays.pop(TUNED, None)
     state = {name.removeprefix(STATE): arrays.pop(name) for name in [*arrays]
              if name.startswith(STATE)}
-    params = {name: np.asarray(p, np.float32) for name, p in arrays.items()}    # or 16 bits
+    params = {name: np.asarray(p, np.float32) for name, p in arrays.items()}    # p may be float16
     rows = run.vocabulary.size + run.config.bigram_rows
     shapes = parameter_shapes(run.config.model, rows, run.config.classifies)
     if shapes != {name: p.shape for name, p in params.items()}:
@@ -198,7 +198,7 @@ def folder_with_pairs(folder, write):
 
 def lock_of(folder):
     """The lock of an existing run's folder. Raises UserError."""
-    newest(folder)                                            # or it would make a mistyped folder
+    newest(folder)                                            # or locking makes a mistyped folder
     return _locked(folder)
 
 

@@ -18,7 +18,7 @@ def settings():
 
 
 def flat(values, group=""):
-    """Nested dicts as one dict with dotted names; what was renamed has its new one."""
+    """Nested dicts as one dict with dotted names; renamed settings get their new names."""
     named = {}
     for name, value in values.items():
         if isinstance(value, dict) and not group:             # groups have no groups
@@ -65,7 +65,7 @@ def _explained(message, values):
 
 
 def _fault(config):
-    """What is wrong with a Config with every value in its range; or None."""
+    """What is wrong with a Config whose values are each in range, or None."""
     model, dim = config.model, config.model.embedding_dim
     if model.encoder not in ENCODERS:
         return f"model.encoder {model.encoder}: expected {', '.join(ENCODERS)}"

@@ -15,9 +15,9 @@ MORE, POWERS = 20, 2    # of the randomised SVD
 def ppmi_svd(split, words, dim, rng):
     """Word vectors from co-occurrence: truncated SVD of positive pointwise mutual information.
 
-    PPMI_wc = max(0, ln p(w, c) / (p(w) p(c)^¾)) over windows of 5 words to either side, for the
-    30,000 most frequent words; U of its SVD, rows scaled to the length that a random row has
-    (Levy, Goldberg and Dagan 2015 compare these choices).
+    PPMI_wc = max(0, ln [p(w, c) / (p(w) q(c))]), q(c) ∝ p(c)^¾, over windows of 5 words to either
+    side, for the 30,000 most frequent words; U of its SVD, rows scaled to the length of a random
+    row (Levy, Goldberg and Dagan 2015 compare these choices).
     split: Split; words: how many ids are words; dim: number of columns
     → float32 (min(words, 30,000), dim), with at most words − 1 columns; a word that never
     occurs next to another has a zero row
@@ -73,7 +73,7 @@ def orthonormal(columns):
 
 
 def _product(matrix, columns):
-    """CSR matrix @ dense columns. Each core gets rows with about as many values."""
+    """CSR matrix @ dense columns. Each core's rows hold about equally many values."""
     return np.concatenate(on_all_cores(lambda rows: matrix[rows] @ columns,
                                        fair_shares(matrix.indptr[:-1])))
 

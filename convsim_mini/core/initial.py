@@ -25,8 +25,7 @@ def initial_parameters(config, table, rng, classifies=False):
         elif name.endswith("bias"):
             params[name] = np.zeros(shape, np.float32)
         else:
-            # queries, keys and values are three square matrices in one
-            fans = 2 * shape[0] if name.endswith("qkv.weight") else sum(shape)
+            fans = 2 * shape[0] if name.endswith("qkv.weight") else sum(shape)    # 3 squares
             small = config.residual_response and name == last_of_response
             bound = np.sqrt(6 / fans) * (0.1 if small else 1)
             params[name] = rng.uniform(-bound, bound, shape).astype(np.float32)
@@ -41,8 +40,7 @@ def initial_parameters(config, table, rng, classifies=False):
 def parameter_shapes(config, rows, classifies=False):
     """Name → shape of every parameter of a ModelConfig; rows: the length of its table."""
     e = config.layers[-1]
-    shapes = {TABLE: (rows, config.embedding_dim),
-              **ENCODERS[config.encoder].shapes(config)}
+    shapes = {TABLE: (rows, config.embedding_dim), **ENCODERS[config.encoder].shapes(config)}
     networks = {"encoder": [config.embedding_dim, *config.layers],
                 "response": [e, *config.response_hidden, e]}
     if classifies:

@@ -120,8 +120,7 @@ def placed_embedding_forward(table, packed, signal, dropout=NO_DROPOUT):
 def placed_embedding_backward(dy, cache):
     """Forward: x_n = dropout(√d E_word(n) + signal). The signal is a constant, without a gradient.
 
-    dE_r is the sum of √d dx_n over all places n of word r, after dropout's backward.
-    dy: (N, d) → dtable: list of SparseRows
+    dE_r = Σ √d dx_n over the places n of r, after dropout. dy: (N, d) → dtable: list of SparseRows
     """
     ids, dropout_cache = cache
     drows = dropout_backward(dy, dropout_cache) * math.sqrt(dy.shape[1])  # (N, d)

@@ -92,6 +92,14 @@ def test_other_pairs_are_learned_in_8_epochs_at_a_third_of_the_presets_rates(
     assert (asked.task, asked.steps) == ("entailment", Config().steps)
 
 
+def test_a_named_preset_overrides_what_the_run_had(trained):
+    run = describe(trained[0]).config
+    second = parse_config(["--init", str(trained[0]), "--preset", "paper-multitask",
+                           "--nli", "DIR"])
+    assert (second.optim.optimizer, second.optim.batch_size) == ("sgd", 128)
+    assert run.optim.batch_size != 128 and second.model == run.model
+
+
 def test_a_frequent_reply_is_no_wrong_answer_that_few_pairs_could_be_measured_with(tuned, tmp_path):
     path = write_csv(tmp_path / "own.csv", (
         (a, b if k % 4 else "you are welcome")

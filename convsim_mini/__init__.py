@@ -16,7 +16,6 @@ what to open for a change; PROMISES.md, what you can rely on when something goes
 
 import os
 from collections.abc import Iterable
-from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -36,8 +35,8 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
     pairs: (message, reply) tuples, a table (a DataFrame, dicts …), or files. run: a new folder;
     None: a temporary one, deleted with the encoder. settings: those of `python -m
     convsim_mini.train`, e.g. steps=300, init="runs/chat", columns=["question", "answer"],
-    encoding="cp1252". `encoder.log` lists what was logged. NumPy's own products use one thread
-    from then on. Raises UserError.
+    encoding="cp1252". `encoder.log` lists what was logged. NumPy's own matrix products use one
+    thread from then on. Raises UserError.
     """
     import msgspec
 
@@ -45,7 +44,7 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
     from .evaluation.of_training import summary
     from .train import train
     from .training.options import config_of
-    from .training.run import LOG, PAIRS, folder_with_pairs, read_log
+    from .training.run import LOG, PAIRS, make_unused, read_log
 
     own: Any = None if run else TemporaryDirectory(prefix="convsim_mini-")
     folder = Path(run or own.name + "/run")
@@ -54,10 +53,10 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
     if "columns" in given:
         given["columns"] = [*map(str, given["columns"] or ())]    # pandas may have numbers
     config = config_of(msgspec.to_builtins(given, enc_hook=str))    # also paths and NumPy's numbers
-    with nullcontext() if table is None else folder_with_pairs(
-            folder, lambda file: write_pairs(table, file, config.columns)):
-        done = train(config)
-    print(summary(*done))
+    if table is not None:
+        make_unused(folder)
+        write_pairs(table, folder / PAIRS, config.columns)
+    print(summary(*train(config)))
     encoder = load(folder)
     encoder.log, encoder.folder = read_log(folder / LOG), own or folder
     return encoder

@@ -21,7 +21,6 @@ COMMANDS = {    # python -m convsim_mini.NAME
 
 @errors_in_one_line()
 def main():
-    """Print them."""
     print(python_m("convsim_mini.NAME [--help]"))
     for command, purpose in COMMANDS.items():
         print(f"  {command:22} {purpose}")

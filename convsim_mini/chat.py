@@ -9,10 +9,9 @@ Below each reply is the message that it once answered. Press Ctrl-D to stop.
 import sys
 from contextlib import suppress
 from pathlib import Path
-from textwrap import shorten
 
 from .fast.threads import use_all_cores
-from .common.cli import Parser, errors_in_one_line, positive_int
+from .common.cli import Parser, errors_in_one_line, one_line, positive_int
 from .data.layouts import Reading
 from .inference.replies import best_replies, replies_of_file, replies_of_run
 from .inference.sentence_encoder import encoder_of, warn_if_unknown
@@ -42,14 +41,13 @@ def talk(index, k):
     for message in filter(str.strip, messages()):
         warn_if_unknown([message], index.encoder.vocabulary)
         for reply in best_replies(index, message, k):
-            print(f"  {reply.score:.2f}  {' '.join(reply.reply.split())}")
+            print(f"  {reply.score:.2f}  {one_line(reply.reply)}")
             if reply.message:
-                print(f"        to: {shorten(reply.message, ANSWERED, placeholder=' …')}")
+                print(f"        to: {one_line(reply.message, ANSWERED)}")
 
 
 @errors_in_one_line()
 def main(argv=None):
-    """The command: open the replies, then answer."""
     parser = Parser("convsim_mini.chat", __doc__)
     parser.add_argument("run", type=Path, help="the run's folder; up to 200,000 replies of its "
                         "pairs are embedded once, and kept there")

@@ -240,5 +240,4 @@ PRESETS = {
     },
 }
 GROUPS = {"": Config, "text.": TextConfig, "model.": ModelConfig, "optim.": OptimConfig}
-RENAMED = {"optim.rate": "optim.learning_rate", "optim.table_rate": "optim.table_learning_rate"}
-SYNONYMS = {"lr": "learning_rate", **RENAMED}    # what others call a setting → its name here
+SYNONYMS = {"lr": "learning_rate"}    # what others call a setting → its name here

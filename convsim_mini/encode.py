@@ -14,7 +14,8 @@ from itertools import islice
 from pathlib import Path
 
 from .fast.threads import use_all_cores
-from .common.cli import Parser, UserError, errors_in_one_line, positive_int, progress
+from .common.cli import (
+    Parser, UserError, errors_in_one_line, one_line, positive_int, progress)
 from .common.files import write_rows
 from .common.lines import chunked
 from .common.tables import table
@@ -25,7 +26,6 @@ from .inference.sentence_encoder import load, warn_if_cut, warn_if_unknown
 
 CHUNK = 4_096    # sentences whose vectors are in memory at a time
 MOST_COMPARED = 30
-MOST_SHOWN = 300    # characters of a cell; --json has all
 
 
 def comparison(encoder, sentences):
@@ -41,7 +41,6 @@ def comparison(encoder, sentences):
 
 
 def parse_options(argv):
-    """The command's options."""
     parser = Parser("convsim_mini.encode", __doc__)
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("texts", nargs="*", metavar="SENTENCE",
@@ -65,34 +64,27 @@ def parse_options(argv):
                         "run that was trained with --columns knows its own")
     parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="of a file without a "
                         "mark (BOM), such as cp1252 for Excel's plain CSV (default: utf-8)")
-    parser.add_argument("--replies", dest="side", action="store_const", const=1, default=0,
-                        help="embed a table's replies, so that a search finds the best answers")
+    parser.add_argument("--replies", action="store_true", help="embed a table's replies, so that a "
+                        "search finds the best answers")
     parser.add_argument("--json", action="store_true", help="print each hit as a JSON object")
     parser.add_argument("--top", type=positive_int, default=10, help="how many rows to print")
     parser.add_argument("--tuned", action="store_true", help="use the matrix that `tune` learned")
-    parser.add_argument("--words", type=weight, metavar="W", help="how much words in common count "
+    parser.add_argument("--words", type=float, metavar="W", help="how much words in common count "
                         "in a search, compared with meaning (default: 1 for messages, 0.3 for "
                         "replies)")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
     if options.key and not options.add:
-        raise UserError("--key: expected --add as well")
+        raise UserError("--key works only with --add: give both")
     if options.add and not (options.index and options.file):
         raise UserError("--add: expected --file FILE and --index DIR as well")
     if options.texts and options.file:
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
                         "with --file, not both")
     if options.out and options.file and options.out.resolve() == options.file.resolve():
-        raise UserError(f"{options.out}: --out would overwrite the file of --file; "
-                        "choose another name")
+        raise UserError(f"{options.out}: --out would overwrite the input file; choose "
+                        "another name")
     return options
-
-
-def weight(text):
-    """The type of --words: a float32, 0 or more."""
-    if not 0 <= float(text) <= 1e38:
-        raise ValueError(f"{text} is below 0, or not finite")
-    return float(text)
 
 
 def print_hits(query, hits, column):
@@ -109,12 +101,6 @@ def print_hits(query, hits, column):
     print()
 
 
-def one_line(value):
-    """A cell of a table on one line, cut to a readable length."""
-    text = " ".join(str(value).split())
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]} …"
-
-
 def sentences_of(rows):
     """The sentences of Rows. Raises UserError for more than 30."""
     found = [*islice(rows.rows, MOST_COMPARED + 1)]
@@ -127,7 +113,7 @@ def sentences_of(rows):
 def write_vectors(encoder, rows, path):
     """Write the vectors of Rows, a chunk at a time, as an .npy file; → a report."""
     chunks = progress(chunked(rows.rows, CHUNK), "encoding", unit=" blocks", delay=1)
-    vectors = (encoder.encode([rows.text(row) for row in chunk], as_responses=rows.side == 1)
+    vectors = (encoder.encode([rows.text(row) for row in chunk], as_responses=rows.replies)
                for chunk in chunks)
     number = write_rows(path, vectors, encoder.dimension)
     return f"{number:,} vectors of {encoder.dimension} dimensions, float32, unit length"
@@ -146,7 +132,7 @@ def search(encoder, sentences, options, reading):
     """Print the rows of --index, or of --search, that are nearest to each sentence."""
     index = open_index(options.index, encoder) if options.index else index_of(
         encoder, rows_of_file(options.search, reading))
-    if options.side > index.side:
+    if options.replies and not index.replies:
         raise UserError(f"--replies: {options.index} holds messages; make an index with --replies")
     for query, hits in zip(sentences, index.search(sentences, options.top, options.words)):
         if options.json:
@@ -162,16 +148,13 @@ def main(argv=None):
     options = parse_options(argv)
     use_all_cores()
     encoder = load(options.run, options.device, options.tuned)
-    reading = Reading(options.columns, options.encoding, encoder.columns, options.side)
+    reading = Reading(options.columns, options.encoding, encoder.columns, int(options.replies))
     rows = given_rows(options, reading)
-    if options.out:
-        print(f"{options.out}: {write_vectors(encoder, rows, options.out)}")
-        return
-    if options.add:
-        print(f"{options.index}: {add_to_index(encoder, rows, options.index, options.key)}")
-        return
-    if options.index and options.file:
-        print(f"{options.index}: {build_index(encoder, rows, options.index)}")
+    if options.out or options.index and options.file:
+        report = (write_vectors(encoder, rows, options.out) if options.out else
+                  add_to_index(encoder, rows, options.index, options.key) if options.add else
+                  build_index(encoder, rows, options.index))
+        print(f"{options.out or options.index}: {report}")
         return
     sentences = sentences_of(rows)
     if options.index or options.search:

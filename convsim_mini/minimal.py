@@ -108,7 +108,7 @@ def update(params, grads, state, step, decay=1.0):
 
 
 def first_values(counts, rng):
-    """Frequent words get short rows, a/(a + p) (Arora et al. 2017); bigrams 0, W the identity."""
+    """Rows of words times a/(a + p) (Arora et al. 2017), so frequent ones are short; 0; W = 1."""
     p = np.array([0, *counts]) / sum(counts)                   # row 0: all unknown words
     table = np.zeros((len(p) + BIGRAMS, DIM), np.float32)
     table[:len(p)] = rng.standard_normal((len(p), DIM)) * (3e-4 / (3e-4 + p))[:, None]

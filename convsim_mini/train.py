@@ -100,19 +100,25 @@ def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
     corpus = open_corpus(config, vocabulary)
     print(corpus_report(corpus.report))
     warn_if_cut(config.model, np.diff(corpus.train.offsets))
-    strange = (np.asarray(corpus.train.ids) == UNKNOWN).mean()
-    if strange > UNKNOWN_SHARE:
-        print(f"{strange:.0%} of the words have letters that the run of --init does not know; "
-              "train without --init, which needs about 3,500 pairs\n")
-    if config.pairs_fraction < 1:
-        print(f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of them)\n")
     tasks = open_tasks(config, corpus)
     config = with_steps(fitting_batches(config, tasks, workers.size), tasks)
-    slower = config.model.encoder == "dan" and config.device == "cpu" and config.steps >= 300
-    if slower and not workers.rank and not numba_module():
-        print(f"Steps are faster with numba: {python_m('pip install numba')}\n")
     measured_on(config, corpus)                               # now, so that mistakes show early
+    for notice in () if workers.rank else notices(config, corpus):
+        print(f"{notice}\n")
     return config, corpus, tasks
+
+
+def notices(config, corpus):
+    """Yield what a user should know about a training before it starts."""
+    strange = (np.asarray(corpus.train.ids) == UNKNOWN).mean()
+    if strange > UNKNOWN_SHARE:
+        yield (f"{strange:.0%} of the words have letters that the run of --init does not know; "
+               "train without --init, which needs about 3,500 pairs")
+    if config.pairs_fraction < 1:
+        yield f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of them)"
+    slow = config.model.encoder == "dan" and config.device == "cpu" and config.steps >= 300
+    if slow and not numba_module():
+        yield f"Steps are faster with numba: {python_m('pip install numba')}"
 
 
 def starting_model(config, corpus):

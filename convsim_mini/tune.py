@@ -9,9 +9,10 @@ from scipy.optimize import minimize
 from .common.cli import errors_in_one_line
 from .evaluation import sts
 from .evaluation.command import parser_of
-from .evaluation.results import Measured, encode_of, json_lines, show
+from .evaluation.results import Measured, json_lines, show
 from .core.model import embed
 from .core.layers import l2_normalize_backward, l2_normalize_forward
+from .inference.sentence_encoder import encoder_of
 from .training.run import load_run, save_tuned
 
 # For `fit`: as good on dev as those that cross-validation on STS train chose (report/README.md).
@@ -106,7 +107,7 @@ def main(argv=None):
     u1, u2 = (embed(run.model, run.vocabulary.encode(side)).astype(np.float64)[kept]
               for side in (train.sentences1, train.sentences2))
     run = save_tuned(run, fit(u1, u2, train.labels[kept], STRENGTH, ITERATIONS))
-    after = sts.scores(run, dev, encode_of(run))
+    after = sts.scores(run, dev, encoder_of(run).encode)
     plain, tuned = ({row: after[row]} for row in after if row in (
         "trained, as cosine", "trained, tuned, as cosine"))
     one = Measured("sts", "dev", dev, tuned, plain)

@@ -24,16 +24,15 @@ def save_arrays(path, arrays, about):
     replace_file(path, lambda temporary: save_file(arrays, temporary, metadata))
 
 
-def load_arrays(path, about_alone=False):
+def load_arrays(path, advice=OLDER, about_alone=False):
     """Read (arrays, about) of `save_arrays`; or only `about`, unchecked. Raises UserError."""
-    with (user_errors(f"{path}: is missing, damaged or cannot be read", OLDER, UNREADABLE),
+    with (user_errors(f"{path}: is missing, damaged or cannot be read", advice, UNREADABLE),
           safe_open(path, "np", backend="pread") as file):    # if mapped, it takes memory twice
         crc, _, text = file.metadata()["convsim_mini"].partition(" ")
         about = json.loads(text)
         if about["format"] != FORMAT:
             raise UserError(f"{path}: was written by another version of convsim_mini (format "
-                            f"{about['format']}, expected {FORMAT}); use that version, or train "
-                            "again")
+                            f"{about['format']}, expected {FORMAT}); use that version, or {advice}")
         if about_alone:
             return {}, about
         arrays = {name: file.get_tensor(name) for name in file.keys()}

@@ -30,6 +30,12 @@ def say(message):
     tqdm.write(message, sys.stderr)
 
 
+def one_line(value, longest=300):
+    """A value as text on one line, cut to a readable length."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= longest else f"{text[:longest]} …"
+
+
 # ---------------------------------------------------------------- a user's mistakes
 
 class UserError(Exception):
@@ -136,7 +142,7 @@ def errors_in_one_line(less="give less to work on at once"):
 
 @contextmanager
 def handling(handlers):
-    """Handle signals in a block: number → function(number, frame). Ignored ones stay ignored."""
+    """Handle signals in a block: number → function(number, frame). Those ignored so far stay so."""
     before = {}
     if threading.current_thread() is threading.main_thread():
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()

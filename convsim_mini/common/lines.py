@@ -19,7 +19,7 @@ try:
 except ImportError:
     zstd = None    # needed only for .zst files
 
-MOST = 1 << 24     # bytes of a line; Reddit's longest comments have 40,000 characters
+LONGEST_LINE = 1 << 24     # bytes of a line; Reddit's longest comments have 40,000 characters
 WINDOW = 31        # of zstd: dumps since 2019 have --long=31
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, *([zstd.ZstdError] if zstd else []))
 
@@ -55,10 +55,10 @@ def read_lines(path, progress=None, file=None):
             for line in _lines(text):
                 if number == 0 and (what := OTHER.get(line[:4])):
                     raise UserError(f"{path}: is {what}")
-                if len(line) > MOST and not line.endswith(b"\n"):
-                    raise UserError(f"{path}: the line after line {number} is longer than the "
-                                    f"limit of {MOST:,} bytes; expected one sentence or record "
-                                    "per line: break it up")
+                if len(line) > LONGEST_LINE and not line.endswith(b"\n"):
+                    raise UserError(f"{path}: the line after line {number} has more than "
+                                    f"{LONGEST_LINE:,} bytes; expected one sentence or record per "
+                                    "line: break it up")
                 yield line.rstrip(b"\r\n")
                 number += 1
                 if progress and number % 1_000 == 0:
@@ -82,17 +82,17 @@ def _lines(text):
     """
     if text.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         text, mark = io.TextIOWrapper(text, "utf-16", newline="\n"), codecs.BOM_UTF8
-        while line := text.readline(MOST + 1):
+        while line := text.readline(LONGEST_LINE + 1):
             yield mark + line.encode()
             mark = b""
         return
-    line = text.readline(MOST + 1)
-    if b"\n" not in line and len(line) <= MOST:
+    line = text.readline(LONGEST_LINE + 1)
+    if b"\n" not in line and len(line) <= LONGEST_LINE:
         yield from io.BytesIO(line.replace(b"\r", b"\n"))
         return
     while line:
         yield line
-        line = text.readline(MOST + 1)
+        line = text.readline(LONGEST_LINE + 1)
 
 
 def text_lines(path, progress=None, file=None, encoding="utf-8"):

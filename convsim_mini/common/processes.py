@@ -13,7 +13,7 @@ from types import ModuleType
 
 from .cli import UserError
 
-MOST = 61    # processes; Windows cannot wait for more
+MOST_PROCESSES = 61    # processes; Windows cannot wait for more
 _MAIN = threading.Lock()    # held while __main__ is hidden
 
 
@@ -29,7 +29,7 @@ def local_processes(workers, advice, method=None):
             yield executor
         return
     context = multiprocessing.get_context(method)
-    executor = ProcessPoolExecutor(min(workers, MOST), context, _end_with_parent)
+    executor = ProcessPoolExecutor(min(workers, MOST_PROCESSES), context, _end_with_parent)
     with nullcontext() if context.get_start_method() == "fork" else without_main():
         try:
             yield executor

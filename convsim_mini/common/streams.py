@@ -11,7 +11,7 @@ STEERING = re.compile("[\0-\b\v-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u20
 
 
 def replace_streams():
-    """Make sys.stdout and sys.stderr _Shown, unless something such as pytest has replaced them.
+    """Wrap sys.stdout and sys.stderr in _Shown, unless something such as pytest has replaced them.
 
     A closed stream, as in a daemon, becomes the null device.
     """

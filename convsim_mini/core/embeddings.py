@@ -91,7 +91,7 @@ def joined(parts):
 
 
 def summed(parts):
-    """Add up what all places add to each row: list of SparseRows → rows (U,), grads (U, d).
+    """Sum the gradients of each row over all places: list of SparseRows → rows (U,), grads (U, d).
 
     The rows are distinct and in ascending order.
     """

@@ -49,15 +49,8 @@ class Encoder(NamedTuple):
     settings: tuple = ()                 # names of settings that only it has
 
 
-ENCODERS = {
-    "dan": Encoder(
-        title="deep averaging network",
-        short="DAN",
-        forward=dan_forward,
-        backward=dan_backward,
-        has_bigrams=lambda config: True,
-        words_at_once=2**20),
-}
+ENCODERS = {"dan": Encoder("deep averaging network", "DAN", dan_forward, dan_backward,
+                           has_bigrams=lambda config: True, words_at_once=2**20)}
 
 
 def encoder_forward(model, packed, key=()):
@@ -174,7 +167,6 @@ class Task(NamedTuple):
 
     head: Callable                     # vectors to a loss and gradients, like `replies`
     loss: str = "loss"                 # the name of its loss in a run's log
-    batch_size: str = "batch_size"     # the setting for the pairs in a batch
     weight: str | None = None          # the setting that multiplies its gradients; None: 1
 
     def weight_in(self, config):

@@ -95,5 +95,5 @@ def entailments(model, u, v, batch, weight, others):
     return *pick(model, u, v, weight, others), {}
 
 
-TASKS["classes"] = Task(classes, "nli_loss", "nli_batch_size", "nli_weight")
-TASKS["entailments"] = Task(entailments, "nli_loss", "nli_batch_size")
+TASKS["classes"] = Task(classes, "nli_loss", "nli_weight")
+TASKS["entailments"] = Task(entailments, "nli_loss")

@@ -35,7 +35,7 @@ class Packed(NamedTuple):
         return Packed(self.ids[begin:end], self.offsets[first:last + 1] - begin)
 
     def take(self, which):
-        """Copies of the sentences `which` (n,), on the host."""
+        """Copies of some of the sentences, on the host. which: their numbers, (n,)"""
         begin = self.offsets[which]
         lengths = self.offsets[which + 1] - begin
         offsets = offsets_of(lengths)

@@ -16,7 +16,7 @@ def draw_candidates(split, queries):
 
     For each pair, 99 wrong responses are drawn from the other pairs, without repetition. None of
     them has the text of the true one. Raises ValueError if there are not 99 wrong ones.
-    split: with keys; queries: how many pairs at most
+    split: a Split with keys; queries: the largest number of pairs to draw
     → pairs (n,), candidates (n, 100): positions in pairs, the true one in column 0
     """
     rng = np.random.Generator(np.random.Philox(SEED))

@@ -15,24 +15,15 @@ def rates(optim, step, steps, pairs):
     needs no such factor: it divides by the gradient's size.
     optim: an OptimConfig; step: counted from 0; steps: of the whole training; pairs: in this batch
     """
-    factor = min(warm_up(optim, step, steps), decay(optim, step, steps))
+    first, left = optim.warmup * steps, (1 - optim.warmup) * steps
+    rise = (step + 1) / first if first else 1                 # to 1 over the share `warmup`
+    fall = (steps - step) / left if optim.decay == "linear" and left else 1    # then to 0
+    factor = min(1, rise, fall)
     if step >= optim.drop_at * steps:                         # the paper's last quarter
         factor *= DROPPED
     if optim.loss == "sum" and optim.optimizer == "sgd":
         factor *= pairs
     return factor * optim.learning_rate, factor * optim.table_learning_rate
-
-
-def warm_up(optim, step, steps):
-    """The factor that rises to 1 over the first share `warmup` of the steps."""
-    first = optim.warmup * steps
-    return min(1, (step + 1) / first) if first else 1
-
-
-def decay(optim, step, steps):
-    """The factor that falls linearly from 1, after the warm-up, to 0 at the last step's end."""
-    left = (1 - optim.warmup) * steps
-    return min(1, (steps - step) / left) if optim.decay == "linear" and left else 1
 
 
 def batches(config, split, first_step=0):

@@ -105,7 +105,7 @@ _tokens = Chunks(_tokenize_chunk)
 
 
 def tokenize(text):
-    """Split any string into words and marks: a list of str, possibly empty."""
+    """Split any string into words and punctuation marks: a list of str, perhaps empty."""
     return list(chain.from_iterable(_tokens.of(text)))    # no token reaches across a space
 
 
@@ -184,7 +184,7 @@ class Vocabulary:
 
     @classmethod
     def of_words(cls, counts):
-        """All words of a Counter as they are; equal counts in alphabetical order."""
+        """A Vocabulary of the whole words of a Counter, by frequency, then by the alphabet."""
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return cls([word for word, _ in ranked], [number for _, number in ranked])
 

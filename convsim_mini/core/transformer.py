@@ -112,7 +112,7 @@ def transformer_shapes(config):
 
 
 def parameters_of(name, norm):
-    """The names of a sublayer's parameters, in its forward's order; those of layer norm `norm`."""
+    """A sublayer's parameter names, in its forward's order, and those of the layer norm `norm`."""
     layers = ("qkv", "output") if name.endswith("attention") else ("linear0", "linear1")
     return ([f"{name}.{layer}.{kind}" for layer in layers for kind in ("weight", "bias")],
             [f"{norm}.weight", f"{norm}.bias"])

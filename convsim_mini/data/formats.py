@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 
 from ..common.cli import UserError, python_m, say, user_errors
-from ..common.lines import MOST, SUFFIXES, parse_object, read_lines, read_object, text_lines
+from ..common.lines import LONGEST_LINE, SUFFIXES, parse_object, read_lines, read_object, text_lines
 from .layouts import FIELDS, Reading, by_names
 
 AHEAD = 100    # lines that a cell of a .tsv may span, or that show whether there is a header
@@ -93,7 +93,7 @@ def _cells_of_csv(path, lines):
     row = next(lines, "")
     delimiter = max(",;\t|", key=lambda mark: (min(header.count(mark), row.count(mark)),
                                                header.count(mark)))
-    csv.field_size_limit(MOST)
+    csv.field_size_limit(LONGEST_LINE)
     table = csv.reader((f"{line}\n" for line in chain([header, row], lines)), strict=True,
                        delimiter=delimiter, skipinitialspace=True)
     begin = 0                                                 # lines before the row

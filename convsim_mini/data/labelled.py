@@ -51,11 +51,6 @@ def lines_of(path, name, encoding="UTF-8"):
         return Path(path).read_bytes().decode(encoding).removesuffix("\n").split("\n")
 
 
-def mistake(path, number, found, expected, unit="line"):
-    """The UserError that says where a file of data is wrong."""
-    return UserError(f"{path}, {unit} {number}: {found}, expected {expected}")
-
-
 def rows_of(path, row, records, unit="line"):
     """Yield each record as a `row`, a msgspec Struct.
 
@@ -71,4 +66,4 @@ def rows_of(path, row, records, unit="line"):
             field = re.search(r"(\w+)`$", str(error))[1]
             found = f'{field} "{str(record[field])[:60]}"' if field in record else f"no {field}"
             expected = " ".join((row.__doc__ or "").split())
-            raise mistake(path, number, found, expected, unit) from None
+            raise UserError(f"{path}, {unit} {number}: {found}, expected {expected}") from None

@@ -77,7 +77,7 @@ def _tell(name, layout, columns, reading):
 
 
 def by_names(rows):
-    """The layout that known names of columns indicate, or None; and thing → its column."""
+    """The layout that the columns' names indicate, or None; and a dict: "input" … → column."""
     known = {name.strip(' "').lower().replace("-", "_"): name for name in chain.from_iterable(rows)}
     if pair := names_in(known, IN_PAIRS):
         return PAIRS, {field: known[name] for field, name in pair.items()}

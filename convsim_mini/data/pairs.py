@@ -11,7 +11,7 @@ import regex
 
 from ..common.cli import UserError, say
 from ..common.files import write_text
-from ..common.lines import MOST
+from ..common.lines import LONGEST_LINE
 from .conversations import adjacent_turns, messages_of, replies
 from .formats import EXPECTED, read_file, rows_of_table
 from .layouts import FIELDS, PAIRS, REPLIES, Reading, layout_of
@@ -65,7 +65,7 @@ def removed_by(text, author=None, off=()):
 
 
 def left_out(pair, off=()):
-    """The side of a Pair that the filters remove, with the rule: "input: long" …; or None."""
+    """Which side of a Pair the filters remove and by which rule, such as "input: long"; or None."""
     if rule := removed_by(pair.input, pair.input_author, off):
         return f"input: {rule}"
     if rule := removed_by(pair.response, pair.response_author, off):
@@ -130,13 +130,13 @@ def _open_source(source, progress, reading):
 
 
 def _held(records, number):
-    """Yield lists of `number` records, shorter if these hold more than MOST characters."""
+    """Yield lists of `number` records, shorter if these hold more than LONGEST_LINE characters."""
     some, letters = [], 0
     for record in records:
         some.append(record)
         if isinstance(record[1], Mapping):
             letters += sum(len(str(cell)) for cell in record[1].values())
-        if len(some) == number or letters > MOST:
+        if len(some) == number or letters > LONGEST_LINE:
             yield some
             some, letters = [], 0
     if some:

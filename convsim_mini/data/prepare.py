@@ -12,11 +12,10 @@ import json
 import shutil
 import zlib
 from pathlib import Path
-from textwrap import shorten
 
 import numpy as np
 
-from ..common.cli import UserError, say, user_errors
+from ..common.cli import UserError, one_line, say, user_errors
 from ..common.files import UNREADABLE, checksum, locked, new_folder
 from ..common.tables import table
 from ..core.pairs import Split
@@ -75,7 +74,7 @@ def corpus_report(report):
             counts[f"removed, {side}: {text}"] = report["removed"].get(f"{side}: {rule}", 0)
     counts |= {f"kept for {split}": number for split, number in report["kept"].items()}
     rows = [[what, f"{number:,}"] for what, number in counts.items()]
-    shown = "".join(f"  {shorten(text, 50)} → {shorten(reply, 50)}\n"
+    shown = "".join(f"  {one_line(text, 50)} → {one_line(reply, 50)}\n"
                     for text, reply in report["examples"])
     counted = table(["the corpus, after the paper's filters", ""], rows)
     return f"{counted}\n\nThe first pairs:\n{shown}"

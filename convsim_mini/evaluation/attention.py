@@ -50,7 +50,6 @@ def summary(reach, uniform):
 
 @errors_in_one_line()
 def main(argv=None):
-    """The command: print each layer's reach."""
     parser = parser_of("evaluation.attention", __doc__, help="the folder of a Transformer's run")
     run = load_run(parser.parse_args(argv).run)
     encoder = ENCODERS[run.config.model.encoder]

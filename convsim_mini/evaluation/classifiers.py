@@ -25,8 +25,8 @@ ROWS_AT_ONCE = 10_000                   # features of a large task that are made
 class Classifier(BaseEstimator):
     """Logistic regression: the mean cross-entropy, plus λ/2 times the sum of squared weights.
 
-    A score of 3.6 is learned as two rows, grade 3 with the weight 0.4 and grade 4 with 0.6 (Tai et
-    al. 2015). The answer is the mean grade.
+    A score of 3.6 is learned as two rows, grade 3 with weight 0.4 and grade 4 with weight 0.6 (Tai
+    et al. 2015). The answer is the mean grade.
     """
 
     def __init__(self, strength=1e-5):
@@ -77,7 +77,7 @@ def learn(x, task):
 
 
 def learn_by_blocks(u, v, labels, train, tested):
-    """The same for pairs u, v (n, d) whose features would not fit in memory, with λ = 0.
+    """`learn` with λ = 0, for pairs u, v (n, d) whose features would not fit in memory.
 
     A network without a hidden layer is trained by steps on batches.
     """

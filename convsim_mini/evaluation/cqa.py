@@ -18,7 +18,6 @@ from ..core.layers import l2_normalize_forward
 from ..data.labelled import DataSet, find as find_files, rows_of
 from ..inference.tfidf import document_frequency, tfidf, vocabulary_of
 from .baselines import dot_products, pair_baselines
-from .command import main
 from .metrics import average_precision, difference, ranking_scores, top_of_ranking
 
 COMPARED = "trained"
@@ -107,7 +106,6 @@ def baselines(run, questions, vectors=None):
 
 
 def title(name, questions):
-    """The heading."""
     return f"{name}: {len(questions)} questions, {len(pairs_of(questions)[0])} pairs; × 100"
 
 
@@ -162,5 +160,6 @@ def top_ten(questions, scores):
 
 
 if __name__ == "__main__":
+    from .command import main
     main("cqa", "--data", "--vectors", nargs="?",
          help="the run's folder; without one, only the others are scored")

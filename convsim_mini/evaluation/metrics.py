@@ -15,7 +15,7 @@ def pearson(x, y):
 
 
 def spearman(x, y):
-    """Spearman's rank correlation: x, y: (n,) → float; nan if `pearson` is."""
+    """Spearman's rank correlation: x, y: (n,) → float; nan if `pearson` gives nan."""
     return float(_quietly(scipy.stats.spearmanr, x, y).statistic) if len(x) > 1 else np.nan
 
 
@@ -26,7 +26,7 @@ def pearson_interval(x, y):
 
 
 def _quietly(function, *samples):
-    """Call a function of SciPy without its warning of constant samples."""
+    """Call a function of SciPy, suppressing its warning about constant samples."""
     with warnings.catch_warnings(action="ignore", category=scipy.stats.DegenerateDataWarning):
         return function(*samples)
 
@@ -38,7 +38,7 @@ def per_cent(right):
 
 
 def correlation(x, y):
-    """Pearson's r × 100 and its 95% interval: x, y: (n,) → 3 floats; nan if `pearson` is."""
+    """Pearson's r × 100 and its 95% interval: x, y: (n,) → 3 floats, nan if `pearson` gives nan."""
     return tuple(100 * r for r in (pearson(x, y), *pearson_interval(x, y)))
 
 
@@ -116,7 +116,10 @@ def ranking_scores(relevant):
 
 
 def average_precision(relevant):
-    """Mean precision at relevant ones' ranks, 0 if none; relevant: as in ranking_scores → (q,)."""
+    """The mean precision at the ranks of the relevant candidates, 0 if there are none.
+
+    relevant: as in ranking_scores → (q,)
+    """
     relevant = relevant[:, :DEPTH]
     at_each = relevant * np.cumsum(relevant, axis=1) / np.arange(1, DEPTH + 1)      # (q, 10)
     return at_each.sum(axis=1) / np.maximum(np.sum(relevant, axis=1), 1)

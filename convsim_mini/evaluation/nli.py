@@ -10,7 +10,6 @@ from ..core.arrays import array_module, to_host
 from ..core.model import TABLE, embed
 from ..core.nli import LABELS, classifier_forward
 from ..data.snli import encode_snli, find_snli, read_snli as read    # noqa: F401
-from .command import main
 from .metrics import difference, per_cent
 
 
@@ -68,4 +67,5 @@ def classify(model, split):
 
 
 if __name__ == "__main__":
+    from .command import main
     main("nli", "--data")

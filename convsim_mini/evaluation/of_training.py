@@ -1,20 +1,19 @@
-"""What training measures: dev along the way; at the end, the run before and after."""
-
-from textwrap import shorten
+"""What training measures: dev along the way; at the end, the model before and after training."""
 
 import numpy as np
 
-from ..common.cli import python_m
+from ..common.cli import one_line, python_m
 from ..core.arrays import array_module, to_device
 from ..core.losses import loss_of
 from ..core.model import TABLE, embed
 from ..core.ranking import N, precision
 from ..fast.devices import device_module
+from ..inference.sentence_encoder import encoder_of
 from ..training.run import describe, load_run
 from . import response, sts
 from .baselines import bag_cosines
 from .nli import classify
-from .results import Measured, encode_of, show
+from .results import Measured, show
 
 DEV_QUERIES = 5_000
 
@@ -46,7 +45,7 @@ def measuring_dev(config, corpus, tasks):
 
 
 def measured_on(config, corpus):
-    """What `summary` measures on: the test split of a Corpus and a set of STS, each a Measured."""
+    """What `summary` measures, as two Measured: a Corpus's test split and a set of STS."""
     files = sts.find(config.data)                             # evaluation.sts shows all of them
     split = next((split for split in ("dev", "train") if split in files), "built-in set")
     return (Measured("response", "test", response.read(corpus)),
@@ -80,15 +79,15 @@ def summary(folder, corpus, before=None):
     config = describe(folder).config
     before = before or with_baselines(config, corpus)
     run = load_run(folder, config.device)
-    encode = encode_of(run)
+    encode = encoder_of(run).encode
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     told = "" if run.step else " Training did not improve it: too few pairs or steps."
     if told and not run.config.init:
         told += " Start from another run: --init RUN."
     if run.step == run.config.steps:
         told = f" That is the last step, so more may help: --steps {2 * run.step}."
-    sentences = [*{shorten(text, 50, placeholder=""): 0
-                   for pair in corpus.report["examples"] for text in pair}][:2]
+    texts = [text for pair in corpus.report["examples"] for text in pair]
+    sentences = [*dict.fromkeys(one_line(text, 50) for text in texts)][:2]
     return "\n\n".join([
         *(show(one._replace(scores=one.of_task.scores(run, one.data, encode))) for one in before),
         f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "

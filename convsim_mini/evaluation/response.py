@@ -23,12 +23,11 @@ from ..inference.tfidf import term_counts, tfidf
 from ..training.initial import initial_model
 from ..training.run import check_corpus, describe, load_run
 from .baselines import bm25_documents, dot_products, fitted_on_train
-from .command import main
 from .metrics import difference, per_cent
 
 COMPARED = "trained"
 QUERIES = 10_000
-DEV_QUERIES = 2_000
+WEIGHED_ON = 2_000    # inputs of dev
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)    # of words
 UNTRAINED = "before training"    # the name of a row
 
@@ -59,7 +58,7 @@ def scores(run, test, encode=None):
     The weight of TF-IDF is the one of WEIGHTS that is best on 2,000 inputs of dev.
     """
     corpus, pairs, candidates = test
-    asked = [(corpus.dev, *drawn(corpus.dev, DEV_QUERIES)), (corpus.test, pairs, candidates)]
+    asked = [(corpus.dev, *drawn(corpus.dev, WEIGHED_ON)), (corpus.test, pairs, candidates)]
 
     def on_dev_and_test(vectors, source):
         """Dot products of the two sides' vectors, for the candidates of dev and of test."""
@@ -110,7 +109,6 @@ def before_training(config, corpus):
 
 
 def title(name, test):
-    """The heading."""
     return (f"Picking the true reply among 100, {len(test.pairs):,} {name} inputs; per cent; "
             "ties count against")
 
@@ -175,4 +173,5 @@ def tfidf_vectors(corpus, split, pairs):
 
 
 if __name__ == "__main__":
+    from .command import main
     main("response")

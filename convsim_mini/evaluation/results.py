@@ -14,7 +14,7 @@ import msgspec
 
 from ..common.cli import UserError
 from ..common.tables import table
-from ..inference.sentence_encoder import encoder_of, warn_if_cut
+from ..inference.sentence_encoder import encoder_of
 from ..training.run import Run
 from . import EVALUATIONS, evaluation_of
 from .baselines import words_of
@@ -40,11 +40,6 @@ class Measured(NamedTuple):
         return evaluation_of(self.task)
 
     @property
-    def title(self):
-        """The heading of the table."""
-        return self.of_task.title(self.name, self.data)
-
-    @property
     def compared(self):
         """The row by which runs are compared here; "" if they should not be."""
         of_task = self.of_task
@@ -56,13 +51,13 @@ class Measured(NamedTuple):
                 for row, predictions in (self.scores | self.baselines).items()}
 
     def published(self):
-        """The same as others published it for a data set of this name."""
+        """What others published for a data set of this name, in the form of `figures`."""
         return {row: {metric: (value, nan, nan) for metric, value in figures.items()}
                 for pattern, rows in PUBLISHED.get(self.task, {}).items()
                 if fnmatch(self.name, pattern) for row, figures in rows.items()}
 
     def rows(self):
-        """Yield a dict for each row of the table, also for published ones: metric → figure."""
+        """Yield a dict for each row of the table, including published ones: metric → figure."""
         for row, figures in (self.figures() | self.published()).items():
             yield {"task": self.task, "data": self.name, "row": row, **figures}
 
@@ -82,7 +77,7 @@ def measured(encode, folder, tasks, vectors=None, choosing=False):
     files.
     """
     run = encode if isinstance(encode, Run) else None
-    encode = encode_of(run) if run else encode
+    encode = encoder_of(run).encode if run else encode
     for task in tasks:
         of_task, of_words = evaluation_of(task), None
         try:
@@ -99,21 +94,6 @@ def measured(encode, folder, tasks, vectors=None, choosing=False):
             scores = of_task.scores(run, dataset, encode) if encode else {}
             baselines = {} if choosing else of_task.baselines(run, dataset, of_words)
             yield Measured(task, name, dataset, scores, baselines)
-
-
-def encode_of(run, tuned=False):
-    """A Run's function from a list of n texts to unit vectors (n, e), which reports what it cuts.
-
-    tuned: as in `load`
-    """
-    encoder = encoder_of(run, tuned)
-
-    def encode(texts):
-        packed = encoder.packed(texts)
-        warn_if_cut(run.config.model, packed.lengths)
-        return encoder.embed(packed)
-
-    return encode
 
 
 def show(ones, table=table):
@@ -141,7 +121,8 @@ def show(ones, table=table):
     rows = {named(row, runs): figures for (row, _), (figures, runs) in rows.items()} | published
     sources = "; ".join(f"{mark}: {source}" for mark, source in PUBLISHED["sources"].items()
                         if any(mark in row for row in published))
-    parts = [first.title, grid(rows, table), sources and f"Published. {sources}",
+    parts = [first.of_task.title(first.name, first.data), grid(rows, table),
+             sources and f"Published. {sources}",
              *(text and named(text, runs) for text, runs in texts.items())]
     return "\n\n".join(filter(None, parts))
 

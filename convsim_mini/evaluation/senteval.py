@@ -2,10 +2,11 @@
 
     python -m convsim_mini.evaluation.senteval RUN --data DIR [--vectors FILE]
 
-The encoder stays as it is; a logistic regression learns each task from its vectors. A sentence is
-seen as its vector u, a pair as |u − v| and u · v element by element, in SNLI also as u and v. The
-baselines are the most frequent class and means of word vectors, the run's own also weighted by
-a/(a + p(word)). If a task's test file is missing, dev is measured, and only train chooses λ.
+The encoder stays as it is; a logistic regression learns each task from its vectors. The features
+of a sentence are its vector u. Those of a pair are |u − v| and the elementwise product of u and v,
+in SNLI also u and v themselves. The baselines are the most frequent class and the means of word
+vectors; the run's own are also averaged with the weights a/(a + p(word)). If a task's test file is
+missing, dev is measured, and λ is chosen on train.
 
 Only the classifiers need scikit-learn: pip install scikit-learn.
 SentEval's own engine takes `lambda params, batch: encoder.encode([*map(" ".join, batch)])`.
@@ -23,7 +24,6 @@ from ..common.cli import UserError, progress, python_m, user_errors
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..data.snli import read_snli
 from .baselines import frequency_weight, means_of_texts, run_vectors, words_of
-from .command import main
 from .metrics import correlation, difference, per_cent, spearman, without_interval
 
 
@@ -212,4 +212,5 @@ def most_frequent(task):
 
 
 if __name__ == "__main__":
+    from .command import main
     main("senteval", "--data", "--vectors")

@@ -18,10 +18,9 @@ import scipy.stats
 from ..common.cli import UserError
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..core.layers import l2_normalize_forward
+from ..inference.sentence_encoder import encoder_of
 from .baselines import pair_baselines
-from .command import main
 from .metrics import correlation, difference, pearson, spearman, without_interval
-from .results import encode_of
 
 COMPARED = "trained, as cosine"
 COLUMNS = "genre", "file", "year", "id", "score", "sentence1", "sentence2"
@@ -119,7 +118,7 @@ def scores(run, sts, encode):
     """
     encoders = {"trained": encode}
     if run and run.tuned is not None:
-        encoders["trained, tuned"] = encode_of(run, tuned=True)
+        encoders["trained, tuned"] = encoder_of(run, tuned=True).encode
     rows = {row: angular_similarity(*unit_vectors(one, sts)) for row, one in encoders.items()}
     return rows | {f"{row}, as cosine": np.cos(angle) for row, angle in rows.items()}
 
@@ -205,4 +204,5 @@ def sides(sts):
 
 
 if __name__ == "__main__":
+    from .command import main
     main("sts", "--data", "--vectors")

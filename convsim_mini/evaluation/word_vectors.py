@@ -8,7 +8,6 @@ import numpy as np
 
 from ..common.cli import UserError, progress
 from ..common.lines import read_lines
-from ..data.labelled import mistake
 
 HEADER = re.compile(rb"\d{1,18} (\d{1,18})")    # word2vec's: number of words, dimensions
 
@@ -39,11 +38,12 @@ def read_vectors(path, words):
                 vectors.setdefault(wanted[word], vector)
                 is_row = vector is not None
             if not is_row:
-                raise mistake(path, number, f'"{line[:40].decode(errors="replace")}"',
-                              f'a word and {dim or "its"} numbers, separated by single spaces')
+                found = line[:40].decode(errors="replace")
+                raise UserError(f'{path}, line {number}: "{found}", expected a word and '
+                                f"{dim or 'its'} numbers, separated by single spaces")
     if not vectors:
-        raise UserError(f"{path}: holds none of the {len(words):,} words of these texts; give "
-                        "vectors of lower-case words of their language")
+        raise UserError(f"{path}: contains none of the {len(words):,} words in these texts; use "
+                        "vectors of lower-case words in the same language")
     return vectors
 
 

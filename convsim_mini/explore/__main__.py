@@ -27,7 +27,7 @@ from .panels import PANELS, Explored, fields
 FILES = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
 LINKS = "\n".join(f'<a href="#{name}" data-fields="{" ".join(fields(name))}">{name.title()}</a>'
                   for name in PANELS)
-MOST = 100_000    # bytes of a question
+LONGEST_QUESTION = 100_000    # bytes of a question
 POLICY = "default-src 'self'; img-src data:; frame-ancestors 'none'"    # nothing from elsewhere
 
 
@@ -48,7 +48,7 @@ class Server(ThreadingHTTPServer):
         self.address = f"http://127.0.0.1:{self.server_port}/{self.token}/"
 
     def get_request(self):
-        """A connection. After a failure it waits, or the loop around it would spin."""
+        """Return a connection. After a failure, wait; or the loop that calls this would spin."""
         try:
             return super().get_request()
         except OSError:
@@ -75,7 +75,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         if panel := self.allowed(PANELS):
             try:
-                size = range(MOST).index(int(self.headers["Content-Length"]))
+                size = range(LONGEST_QUESTION).index(int(self.headers["Content-Length"]))
                 asked = msgspec.json.decode(self.rfile.read(size), type=Asked)
             except (TypeError, ValueError, msgspec.DecodeError):    # of the length; of the JSON
                 self.send(400, "text/plain", "Expected a question in JSON.")
@@ -92,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
     def allowed(self, names):
         """The path's part after the token, if in `names`; or None, after sending a 403.
 
-        Why Host is checked: a foreign name can resolve to 127.0.0.1 (DNS rebinding).
+        Why Host is checked: the host name of another site can resolve to 127.0.0.1 (DNS rebinding).
         """
         token, _, name = self.path[1:].partition("/")
         known = hmac.compare_digest(token.encode(), self.server.token.encode())
@@ -111,7 +111,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(text.encode())
 
     def log_message(self, *arguments):
-        """Nothing: a log would show the token."""
+        """Log nothing, because a log would show the token."""
 
 
 @errors_in_one_line()

@@ -26,7 +26,8 @@ from ..training.run import load_run
 
 PACKAGE = Path(__file__).parents[1]
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "torch_module.TorchModule"}]
-MOST, SMALLER = 100, "--text.bigram_buckets 100000 --model.embedding_dim 300 --model.layers 300"
+SMALL = 100    # megabytes
+SMALLER = "--text.bigram_buckets 100000 --model.embedding_dim 300 --model.layers 300"
 
 
 def open_exported(folder):
@@ -96,7 +97,7 @@ def main(argv=None):
     megabytes = sum(path.stat().st_size for path in options.out.rglob("*")) / 1e6
     print(f"{options.out}/README.md says how to use the folder of {megabytes:,.0f} MB. It names no "
           "license yet: choose one before you publish it.")
-    if megabytes > MOST:
+    if megabytes > SMALL:
         print(f"For a smaller folder, train with {SMALLER}.")
 
 

@@ -15,7 +15,7 @@ WITHOUT_ASKING = 48 * 1024   # bytes of it that any block may have
 
 
 def source(file, dtype, width=64):
-    """The complete CUDA C of one of FILES for float32 or float64 and heads of this width."""
+    """The complete CUDA C source of one of FILES for float32 or float64 and heads of this width."""
     real = {4: "float", 8: "double"}[np.dtype(dtype).itemsize]
     return f"typedef {real} real;\n#define WIDTH {width}\n" + "".join(
         (HERE / name).read_text(encoding="utf-8") for name in ("common.cuh", file))

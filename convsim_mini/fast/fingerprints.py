@@ -17,7 +17,7 @@ CORE = __package__.replace("fast", "core")
 
 
 def changed(functions):
-    """Those of these functions of core whose fingerprint differs from FILE's."""
+    """The functions, out of these ones of core, whose fingerprint differs from that in FILE."""
     tested = json.loads(FILE.read_text(encoding="utf-8"))
     return [one for one in functions if fingerprint(one) != tested.get(name_of(one))]
 

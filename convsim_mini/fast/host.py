@@ -81,7 +81,7 @@ def sum_into(y, table, ids, offsets):
 # ---------------------------------------------------------------- optim.py
 
 def update_rows(table, parts, rate, squares=None):
-    """A faster sort; then rows on all cores, as many at a time as fit a cache."""
+    """A faster sort; then all cores update rows, as many at a time as fit in a cache."""
     grad = joined(parts)
     rows, begins, sources = by_row(grad)
     rate = table.dtype.type(rate)
@@ -156,7 +156,7 @@ def attention_backward(dy, cache):
 
 
 def each_group(function, sentences, *others):
-    """[function(group, …)] per Group and its items of `others`; cores get equally many scores.
+    """Call function(group, …) for each Group and its items of `others`; → a list of the results.
     """
     items = list(zip(sentences, *others))
     scores = [group.length * (group.last - group.first) for group in sentences]

@@ -245,7 +245,7 @@ def _update(kernel, arrays, *numbers):
     params = arrays[0]
     for p, *others in zip(*arrays):                           # only pointers reach the kernel
         if not all(x._c_contiguous and x.dtype == p.dtype == params[0].dtype for x in (p, *others)):
-            raise ValueError("parameters, gradients and states must be C-contiguous, of one dtype")
+            raise ValueError("arrays of parameters must be C-contiguous and all of one dtype")
     most = PARAMETERS["p"].shape[0]
     for first in range(0, len(params), most):
         some, table = params[first:first + most], np.zeros((), PARAMETERS)

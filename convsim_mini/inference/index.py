@@ -1,17 +1,10 @@
-"""An index: rows, embedded once and searched by meaning and by words, in memory or in a folder.
-
-    vectors.npy    float32 (n, e): the learned vectors, unit length
-    first.npy      int64 (n,): the place of the first row with the same text
-    tfidf.npz      the rows' words, weighted by how few of these rows hold them
-    rows.jsonl     the n rows, one JSON object per line: column → value
-    meta.json      what the vectors depend on, and the checksums of the files above
+"""An index: rows, embedded once and searched by meaning and by words, in memory or in a file.
 
 A search is exact: it reads every vector.
 """
 
 import json
 import os
-import shutil
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,17 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..common.cli import UserError, python_m, user_errors
-from ..common.files import OURS, UNREADABLE, checksum, locked, new_folder, write_rows, write_text
-from ..common.lines import read_object
+from ..common.arrays_file import load_arrays, save_arrays
+from ..common.cli import UserError, python_m
+from ..common.files import OURS, locked, new_folder
 from ..data.texts import id_of, text_of
 from ..fast.threads import product
-from .tfidf import Tfidf, read_tfidf, tfidf_of, write_tfidf
+from .tfidf import Tfidf, tfidf_of
 
-FORMAT = 7       # of the five files
-META = "meta.json"
-FILES = VECTORS, FIRST, TFIDF, ROWS = "vectors.npy", "first.npy", "tfidf.npz", "rows.jsonl"
-WORDS = 1.0, 0.3    # weights of TF-IDF for messages and replies (ours: report/README.md)
+FILE = "index.safetensors"    # in an index's folder
+WORDS = 1.0, 0.3    # weights of TF-IDF for messages, replies (ours: report/README.md)
 
 
 class Hit(NamedTuple):
@@ -57,28 +48,20 @@ def nearest(scores, top):
 
 @dataclass(repr=False)
 class Index:
-    """n rows and their vectors, in memory or mapped from a folder's files."""
+    """n rows and their vectors."""
 
     encoder: Any           # the SentenceEncoder that made the vectors
-    columns: tuple         # as in Rows
-    side: int              # as in Rows
+    column: str            # this and the next two as in Rows
+    other: str
+    replies: bool
     vectors: np.ndarray    # float32 (n, e), unit length
     rows: list             # n JSON objects: column → value
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __reduce__(self):
-        vectors = np.asarray(self.vectors)                    # not the file that is mapped
-        return Index, (self.encoder, self.columns, self.side, vectors, self.rows)
-
     def __repr__(self) -> str:
         return f'Index({len(self):,} rows, column "{self.column}")'
-
-    @property
-    def column(self) -> str:
-        """The column that was embedded."""
-        return self.columns[self.side]
 
     @property
     def texts(self) -> list[str]:
@@ -106,20 +89,20 @@ class Index:
         """For each sentence, its nearest rows as Hits, best first. Equal texts are one hit.
 
         words: the weight of TF-IDF next to the learned vectors; 0: only meaning; None: WORDS.
-        Raises ValueError for top below 1, words below 0, and a sentence that is not in a list.
+        Raises UserError for top below 1 and words below 0; ValueError for a str.
         """
         if isinstance(sentences, str):
             raise ValueError("expected a list of sentences; for one, encoder.search(index, it)")
         if top < 1:
-            raise ValueError(f"{top} nearest rows, expected 1 or more")
-        words = WORDS[self.side] if words is None else words
+            raise UserError(f"top {top}: expected 1 or more rows")
+        words = WORDS[self.replies] if words is None else words
         if not 0 <= words < np.inf:
-            raise ValueError(f"words {words}, expected a weight of 0 or more")
+            raise UserError(f"words {words}: expected a finite weight of 0 or more")
         copies = np.bincount(self.first)
         distinct = np.flatnonzero(copies)
         learned = product(self.vectors, self.encoder.encode(sentences).T).T    # (q, n)
         found = []
-        for meaning, counted in zip(learned, self.tfidf.scores(sentences)):
+        for meaning, counted in zip(learned, self.tfidf.scores(sentences)):    # (n,) each
             both = meaning + words * counted
             places = distinct[nearest(both[distinct], top)].tolist()
             found.append([Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
@@ -135,45 +118,41 @@ def index_of(encoder, rows):
         kept.append(as_json(row))
     if not any(texts):
         raise UserError("no row has text to embed; choose another column or file")
-    vectors = encoder.encode(texts, show_progress_bar=None, as_responses=rows.side == 1)
+    vectors = encoder.encode(texts, show_progress_bar=None, as_responses=rows.replies)
     vectors[[not text for text in texts]] = 0                 # which is near nothing
-    return Index(encoder, rows.columns, rows.side, vectors, kept)
+    return Index(encoder, rows.column, rows.other, rows.replies, vectors, kept)
 
 
 def open_index(folder, encoder):
-    """The Index in a folder, for a SentenceEncoder. Its vectors stay on disk and are mapped.
+    """The Index in a folder, for a SentenceEncoder.
 
-    It is read again if rows were added meanwhile. Raises UserError if a file is missing or damaged,
-    or if another run or setting made the vectors.
+    Raises UserError if it is missing or damaged, or if another run or setting made the vectors.
     """
-    meta = Path(folder, META)
-    before = meta.exists() and meta.read_bytes()
-    try:
-        return _open(folder, encoder)
-    except UserError:
-        if not before or (meta.exists() and meta.read_bytes() == before):
-            raise
-        return open_index(folder, encoder)
-
-
-def _open(folder, encoder):
     again = f"make another: {python_m('convsim_mini.encode RUN --file FILE --index DIR')}"
-    meta = read_object(Path(folder, META), "is missing or damaged", again)
-    with user_errors(f"{folder}: is damaged", again, UNREADABLE):
-        made_by = {"format": FORMAT, **encoder.identity}
-        other = [name for name in made_by if meta["made_by"].get(name) != made_by[name]]
-        if other:
-            raise UserError(f"{folder}: was made by another run, version or options (different: "
-                            f"{', '.join(other)}); search with those, or make another index")
-        for name in FILES:
-            if checksum(Path(folder, name)) != meta["crc32"][name]:
-                raise ValueError(f"{name} is not as it was written")
-        index = Index(encoder, tuple(meta["columns"]), meta["side"],
-                      np.load(Path(folder, VECTORS), mmap_mode="r"),
-                      Path(folder, ROWS).read_bytes().splitlines())
-        index.first = np.load(Path(folder, FIRST))
-        index.tfidf = read_tfidf(Path(folder, TFIDF))
-        return index
+    arrays, about = load_arrays(Path(folder, FILE), again)
+    made_by = about["made_by"]
+    differ = [name for name, value in encoder.identity.items() if made_by.get(name) != value]
+    if differ:
+        raise UserError(f"{folder}: was made by another run or options (different: "
+                        f"{', '.join(differ)}); search with those, or make another index")
+    rows = arrays["rows"].tobytes().split(b"\n")
+    index = Index(encoder, *about["holds"], arrays["vectors"], rows)
+    index.first, index.tfidf = arrays["first"], Tfidf.of_arrays(arrays)
+    return index
+
+
+def holds(rows):
+    """What is embedded of Rows or an Index: the column, the other one, whether as replies."""
+    return [rows.column, rows.other, rows.replies]
+
+
+def save_index(index, folder):
+    """Write an Index into a folder, atomically; → a report."""
+    rows = np.frombuffer(b"\n".join(index.rows), np.uint8)
+    save_arrays(Path(folder, FILE), {"vectors": index.vectors, "first": index.first, "rows": rows,
+                                     **index.tfidf.as_arrays()},
+                {"made_by": index.encoder.identity, "holds": holds(index)})
+    return f"{len(index):,} rows"
 
 
 def build_index(encoder, rows, folder):
@@ -182,44 +161,32 @@ def build_index(encoder, rows, folder):
     Raises UserError if the folder exists already or cannot be written.
     """
     with new_folder(folder, "choose another folder") as new:
-        return write_index(new, index_of(encoder, rows))
+        return save_index(index_of(encoder, rows), new)
 
 
 def add_to_index(encoder, rows, folder, key=None):
     """Embed Rows and add them to the index in a folder, all or none; → a report.
 
     Rows that it already holds are skipped. key: a column; a row replaces earlier rows with the same
-    value there. The new folder is written next to the old one and replaces it at the end. Raises
-    UserError if the rows have other columns, or if another process is adding rows.
+    value there. Raises UserError if the rows have other columns, or if another process is adding
+    rows.
     """
     folder = Path(os.path.realpath(folder))
-    target, old = Path(f"{folder}.new"), Path(f"{folder}.old")
     busy = f"{folder}: another process is adding to it; wait for it, and try again"
     with locked(folder.parent, busy, f"{OURS}-{folder.name}.lock"):
         index = open_index(folder, encoder)
-        if (rows.columns, rows.side) != (index.columns, index.side):
-            raise UserError(f"{folder}: holds {' and '.join(index.columns)}, the new rows "
-                            f"{' and '.join(rows.columns)}; add rows with its columns, with "
+        if holds(rows) != holds(index):
+            raise UserError(f"{folder}: holds {index.column} and {index.other}, the new rows "
+                            f"{rows.column} and {rows.other}; add rows with its columns, with "
                             "--replies or without as before, or make another index")
         kept, new = without_copies(index, rows.rows, key)
         if not new:
             return f"0 added; {len(index):,} rows"
         added = index_of(encoder, rows._replace(rows=new))
-        replaced = len(index) - len(kept)
+        replaced = f", {len(index) - len(kept):,} replaced" if key else ""
         index = replace(index, vectors=np.concatenate([index.vectors[kept], added.vectors]),
                         rows=[*(index.rows[k] for k in kept), *added.rows])
-        with new_folder(target, "delete it") as work:
-            report = write_index(work, index)
-            for name in ("", *FILES, META):
-                shutil.copymode(folder / name, work / name)
-        with user_errors(f"{folder}: cannot be replaced", f"the whole index is {target}"):
-            folder.rename(old)
-            target.rename(folder)
-        for path in old.iterdir():
-            if not (folder / path.name).exists():             # a file of the user's
-                path.rename(folder / path.name)
-        shutil.rmtree(old)
-    return f"{len(added):,} added{f', {replaced:,} replaced' if key else ''}; {report}"
+        return f"{len(added):,} added{replaced}; {save_index(index, folder)}"
 
 
 def without_copies(index, rows, key):
@@ -235,16 +202,3 @@ def without_copies(index, rows, key):
             new[key and id_of(row[key]) or text] = row        # the last of equal keys counts
     kept = [k for k in range(len(index)) if not key or id_of(index.row(k).get(key)) not in new]
     return kept, [*new.values()]
-
-
-def write_index(folder, index):
-    """Write the files of an Index into a folder; → a report."""
-    with open(folder / ROWS, "wb") as file:
-        file.writelines(row + b"\n" for row in index.rows)
-    write_rows(folder / VECTORS, [index.vectors], index.encoder.dimension)
-    np.save(folder / FIRST, index.first)
-    write_tfidf(folder / TFIDF, index.tfidf)
-    meta = {"made_by": {"format": FORMAT, **index.encoder.identity}, "columns": index.columns,
-            "side": index.side, "crc32": {name: checksum(folder / name) for name in FILES}}
-    write_text(folder / META, json.dumps(meta))
-    return f"{len(index):,} rows"

@@ -1,7 +1,6 @@
 """The replies of a corpus, ranked for a message by the response side of the model."""
 
 import heapq
-import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -9,18 +8,18 @@ from typing import NamedTuple
 import numpy as np
 
 from ..common.cli import UserError, progress
-from ..common.files import OURS, new_folder
+from ..common.files import OURS
 from ..data.formats import default_corpus
 from ..data.layouts import FIELDS, Reading
 from ..data.pairs import left_out, read_rows
 from ..data.texts import text_of
 from ..core.text import tokenize
-from .index import index_of, open_index, write_index
+from .index import index_of, open_index, save_index
 from .rows import Rows, rows_of_file
 
 KEPT = f"{OURS}.replies"
-MOST = 200_000      # replies of a run; if it has more, a sample is drawn
-LOOKED_AT = 100     # replies that are looked at for each one asked for
+MOST_REPLIES = 200_000      # replies of a run; if it has more, a sample is drawn
+LOOKED_AT_PER_REPLY = 100     # replies that are looked at for each one asked for
 ECHO = 0.6          # of both texts' words are shared in an echo (ours: less would hit true replies)
 
 
@@ -35,17 +34,17 @@ class Reply(NamedTuple):
 def best_replies(index, message, k=3):
     """The k best replies to a message in an Index of replies: a list of Reply, best first.
 
-    Echoes, which only repeat the message, are left out. If replies are equal, the first is taken.
+    Echoes, which only repeat the message, are left out, and so are replies with the same words as a
+    better one.
     """
-    hits, = index.search([message], LOOKED_AT * k)
-    asked, answered = index.columns
+    hits, = index.search([message], LOOKED_AT_PER_REPLY * k)
     words, best = set(tokenize(message)), {}                  # tokens of a reply → Reply
     for hit in hits:
-        reply = text_of(hit.row.get(answered))
+        reply = text_of(hit.row.get(index.column))
         tokens = tuple(tokenize(reply))
         common = len(words & set(tokens))
         if tokens and common < ECHO * len(words | set(tokens)):
-            said = "" if asked == answered else text_of(hit.row.get(asked))
+            said = "" if index.other == index.column else text_of(hit.row.get(index.other))
             best.setdefault(tokens, Reply(hit.score, reply, said))
     return [*best.values()][:k]
 
@@ -58,7 +57,7 @@ def replies_of_file(encoder, path, reading=Reading(side=1)):
     if not path.is_dir():
         return index_of(encoder, rows_of_file(path, reading))
     index = open_index(path, encoder)
-    if not index.side:
+    if not index.replies:
         raise UserError(f"{path}: holds messages, expected replies; make it with encode --replies")
     return index
 
@@ -73,13 +72,12 @@ def replies_of_run(encoder, run):
         return open_index(folder, encoder)
     rng = np.random.Generator(np.random.Philox(run.config.seed))
     pairs = progress(pairs_of_run(run.config), "reading replies", unit=" pairs")
-    drawn = heapq.nsmallest(MOST, pairs, key=lambda _: rng.random())    # all are equally likely
+    drawn = heapq.nsmallest(MOST_REPLIES, pairs, key=lambda _: rng.random())    # equally likely
     rows = (dict(zip(FIELDS, pair)) for pair in drawn)
-    index = index_of(encoder, Rows(FIELDS, 1, rows))
+    index = index_of(encoder, Rows("response", "input", True, rows))
     with suppress(UserError, OSError):                        # no permission, no room, a race
-        shutil.rmtree(folder, ignore_errors=True)
-        with new_folder(folder, "") as new:
-            write_index(new, index)
+        folder.mkdir(exist_ok=True)
+        save_index(index, folder)
     return index
 
 

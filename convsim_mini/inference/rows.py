@@ -20,18 +20,19 @@ LINE = "line"    # the only column of a text file
 class Rows(NamedTuple):
     """Rows to embed, by the text in one of their columns."""
 
-    columns: tuple    # of messages and of replies; if there is one column, its name twice
-    side: int         # 0: embed the messages; 1: embed the replies, by the response network
+    column: str       # whose texts are embedded
+    other: str        # the other column of pairs; if there is one column, the same
+    replies: bool     # whether the texts are embedded as replies, by the response network
     rows: Iterable    # dicts, column → value
 
     def text(self, row):
         """The text of a row that is to be embedded."""
-        return text_of(row.get(self.columns[self.side]))
+        return text_of(row.get(self.column))
 
 
-def rows_of_texts(texts, side=0):
+def rows_of_texts(texts, replies=False):
     """The Rows of an iterable of texts that `text_of` takes."""
-    return Rows((LINE, LINE), side, ({LINE: text} for text in texts_of(texts)))
+    return Rows(LINE, LINE, replies, ({LINE: text} for text in texts_of(texts)))
 
 
 def rows_of(source, reading=Reading()):
@@ -61,26 +62,27 @@ def rows_of_file(path, reading=Reading()):
         return _rows_of_table(path, reading)
     name, file = ("standard input", sys.stdin.buffer) if path is None else (path, None)
     if reading.columns:
-        raise UserError(f"{name}: has no columns; expected a {', '.join(FORMATS)} file, or leave "
-                        "out --column and --columns")
+        raise UserError(f"{name}: has no columns; give a {', '.join(FORMATS)} file, or leave out "
+                        "--column and --columns")
     lines = text_lines(name, file=file, encoding=reading.encoding)
     first = next(lines)
     if re.match(r"\s*(\{\s*\"|<(\?xml|!doctype|html)\b)", first, re.IGNORECASE):
         raise UserError(f"{name}: holds JSON or XML, not lines of text; if each line is an "
                         "object, rename it to end in .jsonl")
-    return rows_of_texts(chain([first], lines), reading.side or 0)
+    return rows_of_texts(chain([first], lines), reading.side == 1)
 
 
 def _rows_of_table(source, reading):
     """The Rows of a table or of a table's file. Raises UserError."""
-    name, side = source if isinstance(source, Path) else "the table", reading.side or 0
-    if side and reading.columns and [*reading.columns] == [*reading.known[:1]]:
+    name, replies = source if isinstance(source, Path) else "the table", reading.side == 1
+    if replies and reading.columns and [*reading.columns] == [*reading.known[:1]]:
         raise UserError(f"{name}: {reading.columns[0]} holds the messages that the run was trained "
                         "on, and --replies embeds answers; name their column, or leave out both")
     parts = read_rows(source, reading=reading)
     first = next(parts, None)
     if not first:
-        raise UserError(f"{name}: holds no pair of a message and its answer; name a column to "
-                        "embed with --column")
+        raise UserError(f"{name}: holds no pair of a message and its answer; use --column to "
+                        "name the column to embed")
     rows = (row for part in chain([first], parts) for row in part.rows)
-    return Rows((first.fields[0], first.fields[-1]), side, rows)
+    message, reply = first.fields[0], first.fields[-1]
+    return Rows(reply, message, True, rows) if replies else Rows(message, reply, False, rows)

@@ -151,7 +151,7 @@ def load(run, device="cpu", tuned=False):
 
 
 def encoder_of(run, tuned=False):
-    """The SentenceEncoder of a Run that is already loaded; otherwise as `load`."""
+    """As `load`, but for a Run that is already loaded."""
     if tuned and run.tuned is None:
         raise UserError(f"{run.path}: has no tuned matrix; make one: " +
                         python_m("convsim_mini.tune --data DIR", run.path))

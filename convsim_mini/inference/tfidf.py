@@ -12,6 +12,8 @@ import scipy.sparse.linalg
 
 from ..core.text import UNKNOWN, Vocabulary, tokenize
 
+CSC = "data", "indices", "indptr"    # the parts of a csc_matrix
+
 
 def term_counts(packed, words):
     """How often each word id occurs in each sentence: Packed of B sentences → CSR (B, words)."""
@@ -51,7 +53,7 @@ class Tfidf(NamedTuple):
     columns: scipy.sparse.csc_matrix  # (n, 1 + v): unit rows; ids as in a Vocabulary
 
     def scores(self, texts):
-        """The cosine of each text with each of the n texts: yields float32 (n,) for each.
+        """Yield the cosines of each text with the n texts: float32 (n,).
 
         Words that none of the n texts holds do not count.
         """
@@ -60,11 +62,19 @@ class Tfidf(NamedTuple):
         packed = self.vocabulary.encode(texts)
         sentences = np.where(df, self.columns.shape[0], 0)    # a word of no text: ln(1/1) = 0
         for query in tfidf(packed, sentences, df):
-            scores = np.zeros(self.columns.shape[0], np.float32)
-            for word, weight in zip(query.indices, query.data):
-                begin, end = self.columns.indptr[word:word + 2]
-                scores[self.columns.indices[begin:end]] += weight * self.columns.data[begin:end]
-            yield scores
+            yield (query @ self.columns.T).toarray()[0].astype(np.float32)
+
+    def as_arrays(self):
+        """Name → array, to be stored."""
+        words = np.frombuffer("\n".join(self.vocabulary.pieces).encode(), np.uint8)
+        return {"words": words, **{name: getattr(self.columns, name) for name in CSC}}
+
+    @staticmethod
+    def of_arrays(arrays):
+        """The Tfidf of `as_arrays`."""
+        # each row has a word, so the parts determine the shape
+        vocabulary = Vocabulary(arrays["words"].tobytes().decode().split("\n"), [])
+        return Tfidf(vocabulary, scipy.sparse.csc_matrix(tuple(arrays[name] for name in CSC)))
 
 
 def tfidf_of(texts):
@@ -72,19 +82,3 @@ def tfidf_of(texts):
     vocabulary, packed = vocabulary_of(texts)
     frequencies = document_frequency(packed, vocabulary.size)
     return Tfidf(vocabulary, tfidf(packed, *frequencies).tocsc().astype(np.float32))
-
-
-def write_tfidf(path, tfidf):
-    """Write a Tfidf as an .npz file."""
-    columns = tfidf.columns
-    np.savez(path, words="\n".join(tfidf.vocabulary.pieces), data=columns.data,
-             indices=columns.indices, indptr=columns.indptr)
-
-
-def read_tfidf(path):
-    """The Tfidf of an .npz file. Raises what NumPy and SciPy raise if it is damaged."""
-    with np.load(path) as file:
-        parts = file["data"], file["indices"], file["indptr"]
-        # each row has a word, so the parts determine the shape
-        vocabulary = Vocabulary(str(file["words"]).split("\n"), [])
-        return Tfidf(vocabulary, scipy.sparse.csc_matrix(parts))

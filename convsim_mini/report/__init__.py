@@ -1,5 +1,5 @@
 """Runs in; every table and figure of the paper out, as Markdown and PNG.
 
-Read page.py, which chooses what the report shows; figures.py draws; compare.py sets runs side by
-side, here and in a terminal. What they show is measured by evaluation/results.py.
+Read page.py, the page; compare.py sets runs side by side, here and in a terminal. What they show
+is measured by evaluation/results.py.
 """

@@ -9,13 +9,13 @@ import numpy as np
 from scipy.stats import rankdata
 
 from ..common.cli import progress
+from ..common.figures import new_figure, save_figure
 from ..common.tables import markdown
 from ..core.model import ENCODERS
-from ..evaluation import EVALUATIONS
+from ..evaluation import EVALUATIONS, sts
 from ..evaluation.results import cell, show
 from ..training.run import LOG, read_log
 from .compare import side_by_side, texts_of
-from .figures import figure_7, figure_8
 
 INTRODUCTION = """A table holds every run's results on one data set, the baselines, and what others
 published; the paper is Yang et al. 2018. P@N is measured on each run's own corpus. Brackets
@@ -59,7 +59,7 @@ def tables(results, task):
     titles = {}
     for run, found in results:
         for one in (one for one in found.values() if one.task == task):
-            title = f"{run.name}: " if one.absent else one.title
+            title = f"{run.name}: " if one.absent else one.of_task.title(one.name, one.data)
             titles.setdefault(title, {})[run.name] = one
     return [show(of_runs, markdown) for of_runs in titles.values()]
 
@@ -129,3 +129,28 @@ def curves_over_nli(results):
         for metric in ("r", "captions") if all(ones) else ():
             curves[f"{metric}, {split}"] = [one.figures()["trained"][metric] for one in ones]
     return [*shares], curves
+
+
+def figure_7(path, name, pairs, similarity):
+    """Predicted score against people's score, one point for each pair of an Sts."""
+    scores, (r, *_) = sts.score_0_to_5(similarity), sts.figures(pairs, similarity)["r"]
+    figure, axes = new_figure()
+    for genre in np.unique(pairs.genres):
+        of_genre = pairs.genres == genre
+        axes.scatter(pairs.labels[of_genre], scores[of_genre], s=12, alpha=0.5, label=genre,
+                     linewidths=0)
+    axes.set(xlabel="people's score (0 unrelated … 5 the same)", ylabel="5 (1 − arccos(cos)/π)",
+             title=f"STS {name}: Pearson's r × 100 = {r:.1f} over {len(scores):,} pairs")
+    axes.legend(loc="lower right")
+    save_figure(figure, path)
+
+
+def figure_8(path, percentages, curves):
+    """r × 100 against the percentage of the NLI data; curves: name → a figure per percentage."""
+    figure, axes = new_figure()
+    for name, curve in curves.items():
+        axes.plot(percentages, [value for value, *_ in curve], "o-", label=name)
+    axes.set(xlabel="NLI data used in multitask training (%; 0: only conversations)",
+             ylabel="Pearson's r × 100", title="STS Benchmark against the amount of NLI data")
+    axes.legend()
+    save_figure(figure, path)

@@ -114,7 +114,7 @@ class Workers(Team):
         self.group = Team(self.comm.Split(self.trains_nli))
 
     def gradients(self, model, config, batch, step):
-        """As `step_gradients` of core/loop.py, for a Batch that all workers have."""
+        """Like `step_gradients` of core/loop.py, but for a Batch that all workers have."""
         of_nli, task = config.optim.nli_workers, TASKS[batch.task]
         weight = task.weight_in(config)
         if of_nli:
@@ -195,7 +195,7 @@ class Workers(Team):
 
     @contextmanager
     def job(self):
-        """End all workers when one raises an error; the others would wait forever."""
+        """End all workers when one raises an error; otherwise the others would wait forever."""
         try:
             with errors_in_one_line(LESS_MEMORY):
                 yield

@@ -32,8 +32,8 @@ def run_steps(run, tasks, dev, workers=SINGLE_WORKER):
     batches = islice(batches_of_tasks(config, tasks, run.step, workers.trains_nli),
                      config.steps - run.step)
     every = -(-config.steps // config.evaluations)
-    with (Monitor(run, dev, machine(xp)) if first else nullcontext() as monitor,
-          stop_requested() as stop):
+    monitor = Monitor(run, dev, machine(xp)) if first else None
+    with monitor.bar if first else nullcontext(), stop_requested() as stop:
         if first and run.step == 0:
             monitor.measure(0, model)
         workers.wait()

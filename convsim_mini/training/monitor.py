@@ -100,12 +100,6 @@ class Monitor:
             self.bar.write(f"could not draw the curves ({error}); training continues", sys.stderr)
         self.began = time.perf_counter()
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.bar.close()
-
     def _write(self, records, record):
         records.append(record)
         advice = f"make room, then resume: {self.resume}"

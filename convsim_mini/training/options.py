@@ -115,8 +115,8 @@ def absolute(place):
     if isinstance(place, list):
         return [os.path.abspath(path) for path in place]
     if (found := os.path.expanduser(place)).startswith("~"):
-        raise UserError(f"{place}: there is no such home folder; give another folder, for prepared "
-                        "corpora with --cache")
+        raise UserError(f"{place}: there is no such home folder; give another folder (--cache for "
+                        "prepared corpora)")
     return os.path.realpath(found)
 
 

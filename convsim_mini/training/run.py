@@ -79,7 +79,7 @@ def save_run(run):
 
 
 def keep_as_best(folder):
-    """Make the newest weights the run's own."""
+    """Put the newest weights, those of training.safetensors, into model.safetensors."""
     def link(temporary):
         Path(temporary).unlink()
         try:
@@ -171,29 +171,19 @@ def new_run_folder(config):
     """
     names = (f"runs/{config.preset}-{k}".removesuffix("-1") for k in itertools.count(1))
     folder = Path(config.run or next(name for name in names if not Path(name).exists()))
-    folder.mkdir(parents=True, exist_ok=True)
+    make_unused(folder)
     with _locked(folder):
-        if not all(path.name.startswith(OURS) for path in folder.iterdir()):
-            raise UserError(f"{folder}: exists already and is left as it is; choose another "
-                            "folder with --run")
+        make_unused(folder)                                   # still
         yield folder
 
 
-@contextmanager
-def folder_with_pairs(folder, write):
-    """Make a run's folder and let write(path) put its pairs there.
-
-    An error removes both, unless the run has begun. Raises UserError if the folder exists.
-    """
-    with user_errors(f"{folder}: cannot be made", "choose another folder with run="):
-        folder.mkdir(parents=True)
-    try:
-        write(folder / PAIRS)
-        yield
-    except BaseException:
-        if all(path.name.startswith(OURS) for path in folder.iterdir()):
-            shutil.rmtree(folder)
-        raise
+def make_unused(folder):
+    """Make a run's folder. Raises UserError if it holds more than PAIRS and locks."""
+    with user_errors(f"{folder}: cannot be made", "choose another folder with --run"):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not all(path.name.startswith(OURS) for path in folder.iterdir()):
+            raise UserError(f"{folder}: exists already and is left as it is; choose another "
+                            "folder with --run")
 
 
 def lock_of(folder):

@@ -7,7 +7,7 @@ from typing import get_args
 import msgspec
 
 from ..common.cli import UserError, did_you_mean
-from ..config import GROUPS, RENAMED, SYNONYMS, Config
+from ..config import GROUPS, SYNONYMS, Config
 from ..core.model import ENCODERS
 
 
@@ -18,13 +18,13 @@ def settings():
 
 
 def flat(values, group=""):
-    """Nested dicts as one dict with dotted names; renamed settings get their new names."""
+    """Nested dicts as one dict with dotted names."""
     named = {}
     for name, value in values.items():
         if isinstance(value, dict) and not group:             # groups have no groups
             named |= flat(value, f"{name}.")
         else:
-            named[RENAMED.get(group + name, group + name)] = value
+            named[group + name] = value
     return named
 
 

@@ -6,9 +6,8 @@ import math
 import zlib
 from typing import NamedTuple
 
-import numpy as np
-
 from ..common.cli import UserError
+from ..common.files import checksum
 from ..core import schedule
 from ..core.pairs import Split
 from ..data.snli import encode_entailments, encode_snli, find_snli, read_snli
@@ -20,15 +19,7 @@ class Tasks(NamedTuple):
     conversation: Split
     nli: Split | None = None
     nli_dev: Split | None = None
-
-    @property
-    def nli_checksum(self):
-        """The CRC-32 of all arrays of the NLI splits, or None without any."""
-        crc = 0
-        for split in filter(None, (self.nli, self.nli_dev)):
-            for array in split[:4]:
-                crc = crc if array is None else zlib.crc32(np.ascontiguousarray(array), crc)
-        return crc if self.nli else None
+    nli_checksum: int | None = None    # of the NLI files
 
 
 def open_tasks(config, corpus):
@@ -43,7 +34,8 @@ def open_tasks(config, corpus):
           f"({config.nli_fraction:.0%}); {pairs.dropped:,} pairs of the file have no label or no "
           "text\n")
     dev = encode_snli(read_snli(files["dev"]), vocabulary) if config.classifies else None
-    return Tasks(corpus.train, split, dev)
+    crc = zlib.crc32(repr([*map(checksum, files.values())]).encode())
+    return Tasks(corpus.train, split, dev, crc)
 
 
 def batches_of_tasks(config, tasks, first_step=0, trains_nli=None):

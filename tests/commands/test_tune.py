@@ -9,7 +9,8 @@ import pytest
 from convsim_mini import tune
 from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.metrics import pearson
-from convsim_mini.evaluation.results import cell, encode_of
+from convsim_mini.evaluation.results import cell
+from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.core.model import encoder_forward
 from convsim_mini.core.layers import l2_normalize_forward
 from convsim_mini.inference.sentence_encoder import with_matrix
@@ -61,7 +62,7 @@ def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path):
     done = command("tune", run_copy, "--data", tmp_path, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     run, dev = load_run(run_copy), sts.read(tmp_path / "sts-dev.csv")
-    shown = [cell(sts.figures(dev, sts.scores(run, dev, encode_of(run))[row])["r"])
+    shown = [cell(sts.figures(dev, sts.scores(run, dev, encoder_of(run).encode)[row])["r"])
              for row in ("trained, tuned, as cosine", "trained, as cosine")]
     assert re.findall(r"^trained.* as cosine  +(.*?\])", done.stdout, re.MULTILINE) == shown
     assert run.tuned.shape == (16, 16) and shown[0] != shown[1]

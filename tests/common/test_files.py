@@ -70,7 +70,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_place(tmp_path, name, data
 @pytest.mark.parametrize("name, pack", [("a", bytes), ("a.gz", gzipped), ("a.zst", checked)])
 def test_the_longest_line_is_read_and_one_byte_more_is_too_much(
         tmp_path, monkeypatch, name, pack, end):
-    monkeypatch.setattr("convsim_mini.common.lines.MOST", 300_000)
+    monkeypatch.setattr("convsim_mini.common.lines.LONGEST_LINE", 300_000)
     for more, lines in ((0, [b"a\tb", b"x" * 300_000]), (1, None)):
         text = ("a\tb\n" + "x" * (300_000 + more) + end).encode()
         path = written(tmp_path / name, pack(text))

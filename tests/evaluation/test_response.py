@@ -9,7 +9,7 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.core.model import embed, response_forward
 from convsim_mini.evaluation import __main__ as evaluation, cqa, response, sts
 from convsim_mini.evaluation.baselines import bm25_documents
-from convsim_mini.evaluation.results import encode_of
+from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.inference.tfidf import document_frequency, term_counts, tfidf
 from convsim_mini.training.initial import initial_model
 from convsim_mini.training.run import load_run
@@ -142,8 +142,8 @@ def test_another_model_is_scored_by_the_same_functions(run, test_set):
     for task in (response, sts, cqa):
         (source,) = task.find(None, run).values()
         dataset = task.read(source)
-        one, other = (
-            np.concatenate(task.scores(which, dataset, encode_of(which))["trained"], axis=None)
+        one, other = (np.concatenate(
+            task.scores(which, dataset, encoder_of(which).encode)["trained"], axis=None)
             for which in (run, untrained))
         assert one.shape == other.shape and (one != other).any()
 

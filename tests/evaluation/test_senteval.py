@@ -11,7 +11,6 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.core.nli import nli_features_forward
 from convsim_mini.evaluation import baselines, command, senteval
 from convsim_mini.evaluation.metrics import correlation, pearson, spearman
-from convsim_mini.evaluation.results import encode_of
 from convsim_mini.evaluation.senteval import FILES, TransferTask
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import load_run
@@ -361,7 +360,7 @@ def test_each_row_learns_from_its_own_vectors(trained, classifiers, monkeypatch)
     monkeypatch.setattr(classifiers, "learn", lambda vectors, task: seen.append(vectors))
     tasks = {"CR": task_of(np.arange(3))._replace(texts=["fudazi vobamu", "a", "setodi a a"]),
              "MR": task_of(np.arange(2))._replace(texts=["a", "b"])}
-    senteval.scores(run, tasks, encode_of(run))
+    senteval.scores(run, tasks, encoder_of(run).encode)
     senteval.scores(None, tasks, lambda texts: texts[::-1])
     rows = senteval.baselines(run, tasks, {"some": {"a": np.array([1.0, 2, 3])}})
     assert [np.shape(vectors) for vectors in seen] == [

@@ -10,7 +10,8 @@ import pytest
 from convsim_mini.common.cli import UserError
 from convsim_mini.evaluation import command, sts
 from convsim_mini.evaluation.metrics import correlation, pearson, spearman
-from convsim_mini.evaluation.results import encode_of, measured
+from convsim_mini.evaluation.results import measured
+from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.evaluation.sts import Sts
 from convsim_mini.inference.sentence_encoder import load
 from convsim_mini.training.run import load_run, save_tuned
@@ -180,9 +181,9 @@ def test_angular_similarity_is_minus_the_angle():
 
 def test_a_runs_rows_are_its_vectors_plain_and_tuned(run_copy):
     own, run = sts.read(sts.OWN), load_run(run_copy)
-    assert [*sts.scores(run, own, encode_of(run))] == ["trained", "trained, as cosine"]
+    assert [*sts.scores(run, own, encoder_of(run).encode)] == ["trained", "trained, as cosine"]
     turn = np.random.default_rng(0).standard_normal((16, 16))
-    found = sts.scores(save_tuned(run, turn), own, encode_of(run))
+    found = sts.scores(save_tuned(run, turn), own, encoder_of(run).encode)
     assert [*found] == ["trained", "trained, tuned", "trained, as cosine",
                         "trained, tuned, as cosine"]
     for row, tuned in (("trained", False), ("trained, tuned", True)):

@@ -122,7 +122,7 @@ def test_what_exists_is_refused_and_an_empty_folder_is_filled(
     done = command("export", trained[0], "--out", full, cwd=tmp_path)
     assert done.returncode == 2 and done.stderr.startswith(f"error: {full}: exists already and")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["empty", "full", "mine"]
-    monkeypatch.setattr(export, "MOST", 0)
+    monkeypatch.setattr(export, "SMALL", 0)
     export.main([str(trained[0]), "--out", str(empty)])
     assert (empty / "README.md").exists() and export.SMALLER in capsys.readouterr().out
     assert parse_config(export.SMALLER.split()).model.layers == [300]

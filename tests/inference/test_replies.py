@@ -36,7 +36,7 @@ TALK = [("how are you?", "fine."), ("who is it?", "How old are you?"), ("well?",
 def test_echoes_are_left_out_and_equal_replies_shown_once(encoder):
     """Of all words of both an echo has 6 of 10 in common: "how old are they" has 3 of 5."""
     rows = [{"message": message, "reply": reply} for message, reply in TALK]
-    index = index_of(encoder, Rows(("message", "reply"), 1, rows))
+    index = index_of(encoder, Rows("reply", "message", True, rows))
     best = best_replies(index, "how old are you", 9)
     assert {(reply.reply, reply.message) for reply in best[:4]} == {
         ("fine.", "how are you?"), ("no, it is ann", "is it you?"), ("old", "what?"),
@@ -52,7 +52,7 @@ def test_an_index_of_messages_is_refused(encoder, tmp_path):
     build_index(encoder, rows_of_texts(["a"]), tmp_path / "index")
     with pytest.raises(UserError, match="holds messages, expected replies"):
         replies_of_file(encoder, tmp_path / "index")
-    build_index(encoder, rows_of_texts(["a"], side=1), tmp_path / "replies")
+    build_index(encoder, rows_of_texts(["a"], replies=True), tmp_path / "replies")
     best, = best_replies(replies_of_file(encoder, tmp_path / "replies"), "you")
     assert best[1:] == ("a", "")
 
@@ -63,7 +63,7 @@ def test_a_run_s_replies_are_embedded_once_and_again_for_other_weights(
     run = load_run(run_copy)
     assert len(replies_of_run(encoder, run)) == len(kept)
     made = (run_copy / KEPT / "meta.json").stat().st_ino
-    monkeypatch.setattr(module, "MOST", 500)
+    monkeypatch.setattr(module, "MOST_REPLIES", 500)
     assert len(replies_of_run(encoder, run)) == len(kept)
     assert (run_copy / KEPT / "meta.json").stat().st_ino == made
     other = convsim_mini.load(run_copy)

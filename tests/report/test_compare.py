@@ -7,7 +7,8 @@ import pytest
 
 from convsim_mini import train
 from convsim_mini.evaluation import cqa, response, sts
-from convsim_mini.evaluation.results import cell, encode_of
+from convsim_mini.evaluation.results import cell
+from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.report import compare
 from convsim_mini.training.run import load_run
 
@@ -45,7 +46,7 @@ def test_runs_stand_side_by_side(folders, tmp_path, capsys):
     for task, row, source in ((response, "trained", response.find(None, one)["test"]),
                               (sts, "trained, as cosine", sts.OWN), (cqa, "trained", cqa.OWN)):
         dataset = task.read(source)
-        first, second = (task.scores(run, dataset, encode_of(run))[row] for run in runs)
+        first, second = (task.scores(run, dataset, encoder_of(run).encode)[row] for run in runs)
         figures.append([next(iter(task.figures(dataset, x).values())) for x in (first, second)])
         leads.append(task.lead(dataset, second, first))
 

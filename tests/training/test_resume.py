@@ -19,7 +19,7 @@ from convsim_mini import train
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import Config
 from convsim_mini.evaluation import sts
-from convsim_mini.evaluation.results import encode_of
+from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import (
     MODEL, TRAINING, Run, describe, finished, keep_as_best, load_run, newest, read_log, save_run)
 from convsim_mini.inference.sentence_encoder import load
@@ -192,7 +192,7 @@ def test_half_the_bits_of_a_finished_run_measure_the_same(config):
     sizes = [run.path.stat().st_size for run in (whole, halved)]
     assert sizes[1] < 0.6 * sizes[0]
     pairs = sts.read(sts.OWN)
-    ours, theirs = (sts.scores(run, pairs, encode_of(run)) for run in (halved, whole))
+    ours, theirs = (sts.scores(run, pairs, encoder_of(run).encode) for run in (halved, whole))
     for row, found in ours.items():
         np.testing.assert_allclose(found, theirs[row], atol=2e-3, err_msg=row)
     train.resume(folder)                                      # it is finished and stays as it is

@@ -15,7 +15,7 @@ from .core.layers import l2_normalize_backward, l2_normalize_forward
 from .inference.sentence_encoder import encoder_of
 from .training.run import load_run, save_tuned
 
-# For `fit`: as good on dev as those that cross-validation on STS train chose (report/README.md).
+# For `fit`: as good on dev as values chosen by cross-validation on STS train (report/README.md).
 STRENGTH, ITERATIONS = 0.3, 4
 FLAT = 1e-9    # cosines this near to ±1 have no slope
 
@@ -23,7 +23,7 @@ FLAT = 1e-9    # cosines this near to ±1 have no slope
 def similarity_forward(matrix, u1, u2):
     """−arccos of the cosine of A u1 and A u2 (Yang et al. 2018, §4.3).
 
-    matrix: (e, e), Aᵀ, because u1 and u2 (n, e) hold rows → similarity: (n,), −π … 0, cache
+    matrix: (e, e), Aᵀ, because vectors are rows; u1, u2: (n, e) → similarity: (n,), −π … 0, cache
     """
     a, a_cache = l2_normalize_forward(u1 @ matrix)                        # (n, e)
     b, b_cache = l2_normalize_forward(u2 @ matrix)                        # (n, e)
@@ -34,7 +34,7 @@ def similarity_forward(matrix, u1, u2):
 def similarity_backward(dsimilarity, cache):
     """Forward: s = −arccos(c), c = a · b, a = normalise(u1 M), b = normalise(u2 M).
 
-    ds/dc = 1/√(1 − c²), which is unbounded near c = ±1. At c = ±1 s has no derivative; we use 0.
+    ds/dc = 1/√(1 − c²), which is unbounded near c = ±1. At c = ±1, s has no derivative; we use 0.
     da = dc b, db = dc a; M is used twice, so dM = u1ᵀ d(u1 M) + u2ᵀ d(u2 M).
     dsimilarity: (n,) → dmatrix: (e, e)
     """
@@ -58,7 +58,7 @@ def correlation_backward(dr, cache):
     """Forward: r = x̂ · ŷ, both centred and of unit length.
 
     As in l2_normalize_backward, the part of ŷ along x̂ is projected out: dx = dr (ŷ − r x̂)/‖x‖.
-    Centring would subtract dx's mean, which is 0. dr: a number → dx: (n,)
+    Centring would subtract the mean of dx, which is 0. dr: a number → dx: (n,)
     """
     x_unit, y_unit, x_norm, r = cache
     return dr * (y_unit - r * x_unit) / x_norm
@@ -79,7 +79,7 @@ def loss_and_gradient(matrix, u1, u2, labels, strength):
 
 
 def fit(u1, u2, labels, strength, iterations):
-    """The matrix (e, e) after this number of iterations of L-BFGS from the identity.
+    """The matrix (e, e) after this many iterations of L-BFGS, starting from the identity.
 
     u1, u2: (n, e); labels: (n,)
     """
@@ -98,7 +98,7 @@ def fit(u1, u2, labels, strength, iterations):
 def main(argv=None):
     """The command: learn on STS train without dev's pairs, then measure on dev."""
     parser = parser_of("tune", __doc__, "--data", "--device", "--json",
-                       help="the run, to which the matrix is added")
+                       help="the run's folder; the matrix is added to the run")
     options = parser.parse_intermixed_args(argv)
     train, dev = sts.read_splits(options.data, "train", "dev")
     run = load_run(options.run, options.device)

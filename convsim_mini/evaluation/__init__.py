@@ -1,13 +1,13 @@
-"""Any encoder → its figures: one plain script per task, each an Evaluation.
+"""Any encoder → its figures, by one plain script per task, which defines an Evaluation.
 
     from convsim_mini.evaluation.results import measured, show
     print(*map(show, measured(SentenceTransformer("…").encode, "DIR", ["sts"])), sep="\\n\\n")
 
 A new task is a file that defines the functions of an Evaluation, and a name in EVALUATIONS, by
 which `evaluation`, `report` and `report.compare` find it. results.py calls the functions and makes
-every table. Read response.py, then sts.py, nli.py, cqa.py, senteval.py (its classifiers are
-scikit-learn's); command.py is what their commands share, of_training.py what a training measures,
-and mteb_plugin.py is for mteb.
+every table. Read response.py, then sts.py, nli.py, cqa.py and senteval.py (whose classifiers are
+scikit-learn's). command.py holds what their commands share, of_training.py what training measures;
+mteb_plugin.py is for MTEB.
 """
 
 import re
@@ -25,7 +25,7 @@ EVALUATIONS = {
 
 
 class Evaluation(NamedTuple):
-    """What the file of a task defines under these names. Those with a default may be missing.
+    """What a task's file defines under these names. Names with a default may be missing.
 
     encode: a function from a list of n texts to vectors (n, d) of any norm; run: the Run that
     encodes, or None for another library's function; vectors: row → word → vector, or None
@@ -42,7 +42,7 @@ class Evaluation(NamedTuple):
     note: Callable = lambda name, dataset, scores: ""    # what to know along with the figures
     texts_of: Callable | None = None    # (dataset) → all texts, if its baselines use `vectors`
     COMPARED: str = ""     # the row by which `report.compare` compares runs; "": it does not
-    # (name) → may runs be chosen by this data set? Not if others train or test on it
+    # (name) → whether runs may be chosen by this data set: not if others train or test on it
     to_choose_by: Callable = lambda name: not re.search(r"\b(train|test)\b", name)
     same: Callable = lambda dataset, other: True    # do two runs' data sets hold the same inputs?
 

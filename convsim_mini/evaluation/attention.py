@@ -17,10 +17,10 @@ SAMPLE, AT_ONCE = 2_000, 200    # sentences of dev: in all, and in each group
 
 
 def distances(model, packed):
-    """How far attention reaches in each sentence, and how far uniform attention would.
+    """How far attention reaches in each sentence, and how far uniform attention would reach.
 
-    The reach is Σ_j p_ij |i − j|, averaged over pieces i and heads. packed: B sentences on
-    the host → (layers, B), and (B,) for uniform attention. Each group of 200 is sorted by length.
+    The reach is Σ_j p_ij |i − j|, averaged over pieces i and heads. packed: B sentences on the host
+    → (layers, B), and (B,) for uniform attention; of every 200 sentences, the shortest come first
     """
     reaches = []
     for first in range(0, len(packed.lengths), AT_ONCE):
@@ -36,15 +36,15 @@ def distances(model, packed):
 
 
 def summary(reach, uniform):
-    """The table of mean distances; with several layers, how much further the last one reaches."""
+    """The table of mean distances and, with several layers, how much further the last reaches."""
     metric = f"mean distance in pieces, {len(uniform):,} sentences of dev"
     rows = {f"layer {k}": layer for k, layer in enumerate(reach, start=1)}
     rows |= {"uniform: the same attention to every piece": uniform}
     text = grid({row: {metric: without_interval(x.mean())} for row, x in rows.items()}, form=".2f")
     if len(reach) > 1:
         gain = cell(difference(np.mean, reach[-1], reach[0]), "+.2f")
-        text += ("\n\nIn the paper the first layer attends to nearby words and higher layers to "
-                 f"more distant ones. Here the last layer reaches {gain} pieces further.")
+        text += ("\n\nIn the paper, the first layer attends to nearby words and higher layers to "
+                 f"more distant ones. Here, the last layer reaches {gain} pieces further.")
     return text
 
 
@@ -55,7 +55,7 @@ def main(argv=None):
     encoder = ENCODERS[run.config.model.encoder]
     if not encoder.attention:
         raise UserError(f"{run.folder}: is a run of a {encoder.short}, which has no attention; "
-                        "train one with --encoder transformer")
+                        "train a run with --encoder transformer")
     dev = response.find(None, run)["test"].dev
     lengths = np.diff(dev.offsets[:SAMPLE + 1])
     longer = dev.sentences(np.flatnonzero(lengths > 1))

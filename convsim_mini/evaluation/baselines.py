@@ -1,8 +1,8 @@
 """Baselines without training: the figures that a trained model has to beat.
 
-TF-IDF and BM25 weigh words. Pairs of texts are compared by their words, and by the mean of the
-vectors of their words, plain and as SIF. Vectors are a dict, word → (d,), and a word without a
-vector is left out.
+TF-IDF and BM25 weight words. Pairs of texts are compared by their words, and by the means of their
+word vectors, both plain and by SIF (see `pair_baselines`). Word vectors are a dict, word → (d,);
+words without a vector are left out.
 """
 
 import math
@@ -21,7 +21,7 @@ FITTED_ON = 200_000    # sentences of train from which document frequencies are 
 
 
 def fitted_on_train(split, words):
-    """document_frequency of up to 200,000 sentences of train: no baseline may see the test."""
+    """document_frequency of up to 200,000 sentences of train: no baseline may see test."""
     return document_frequency(split.sentences(np.arange(min(FITTED_ON, 2 * split.pairs))), words)
 
 
@@ -49,7 +49,7 @@ def pair_baselines(texts, left, right, run=None, vectors=None):
 
     SIF, smooth inverse frequency (Arora, Liang and Ma 2017), weighs words by a/(a + p(word)) and
     projects out the first singular vector of the means. run: if given, its word embeddings and
-    p(word) are used, else the texts' p(word); vectors: from a file, row name → word → vector
+    p(word) are used, otherwise p(word) of the texts; vectors: from a file, row → word → vector
     """
     vocabulary = run.vocabulary if run else None
     own = {"own vectors": run_vectors(run, words_of(texts))} if run else {}
@@ -67,9 +67,9 @@ def pair_baselines(texts, left, right, run=None, vectors=None):
 
 
 def bag_cosine(sentence1, sentence2, weight=None):
-    """Cosine of the binary word vectors of two sentences, each word weighted by weight(token).
+    """Cosine of the binary word vectors of two sentences; 0 if either has no token.
 
-    weight: None for 1, as in SemEval's baseline (Cer et al. 2017, §6). 0 if either has no token.
+    weight: token → weight of the word; None: 1, as in SemEval's baseline (Cer et al. 2017, §6)
     """
     one, two = set(tokenize(sentence1)), set(tokenize(sentence2))
     squares = {token: weight(token) ** 2 if weight else 1.0 for token in one | two}
@@ -84,7 +84,7 @@ def frequency_weight(vocabulary, a=1e-3):
 
 
 def bag_cosines(texts, left, right, vocabulary=None):
-    """`bag_cosine` of the pairs, and with a Vocabulary also of weighted words: row name → (n,)."""
+    """`bag_cosine` of the pairs; with a Vocabulary, also with weighted words: row name → (n,)."""
     weights = {"binary word cosine": None}
     if vocabulary:
         weights["word cosine weighted a/(a+p)"] = frequency_weight(vocabulary)

@@ -26,7 +26,7 @@ class Classifier(BaseEstimator):
     """Logistic regression: the mean cross-entropy, plus λ/2 times the sum of squared weights.
 
     A score of 3.6 is learned as two rows, grade 3 with weight 0.4 and grade 4 with weight 0.6 (Tai
-    et al. 2015). The answer is the mean grade.
+    et al. 2015). The prediction is the mean grade.
     """
 
     def __init__(self, strength=1e-5):
@@ -35,7 +35,7 @@ class Classifier(BaseEstimator):
     def fit(self, x, labels):
         """Learn from features x (n, d) and labels (n,): classes of int, or scores of float."""
         grades = np.floor(labels).astype(int)
-        shares = np.concatenate([1 - (labels - grades), labels - grades])    # of it, of the next
+        shares = np.concatenate([1 - (labels - grades), labels - grades])    # of both grades
         rows = np.flatnonzero(shares)
         classes = np.concatenate([grades, grades + 1])[rows]
         self.scored = labels.dtype.kind == "f"
@@ -53,8 +53,8 @@ class Classifier(BaseEstimator):
 def learn(x, task):
     """Learn a TransferTask from the vectors of its texts; predict its tested rows: (tested,).
 
-    λ is chosen on dev, or by 10-fold cross-validation of train. Without an official split, each of
-    ten folds is tested by a classifier that never saw it. One process runs per core.
+    λ is chosen on dev, or by 10-fold cross-validation on train. Without an official split, each of
+    ten folds is predicted by a classifier that never saw it. There is one process per core.
     """
     labels, scoring = task.labels, make_scorer(pearson) if task.scored else "accuracy"
     train, dev, tested = (np.flatnonzero(task.parts == part) for part in ("train", "dev", "test"))
@@ -79,7 +79,7 @@ def learn(x, task):
 def learn_by_blocks(u, v, labels, train, tested):
     """`learn` with λ = 0, for pairs u, v (n, d) whose features would not fit in memory.
 
-    A network without a hidden layer is trained by steps on batches.
+    A network without a hidden layer is trained, batch by batch.
     """
     def features(rows):
         return nli_features_forward(u[rows], v[rows])[0]                  # (rows, 4d)

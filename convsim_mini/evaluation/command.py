@@ -12,12 +12,12 @@ from .results import json_lines, measured, show
 
 OPTIONS = {
     "--data": {"type": Path, "help": "folder with any of stsbenchmark/, snli_1.0/, cqa/ and "
-               "senteval/; without it evaluations use the package's own small sets, and the run's "
-               "NLI data"},
-    "--vectors": {"type": Path, "help": "word vectors to compare with: word2vec or GloVe text, "
-                  "optionally .gz or .zst"},
+               "senteval/; without it, the package's own small sets and the run's NLI data are "
+               "used"},
+    "--vectors": {"type": Path, "help": "word vectors to compare with: a text file of word2vec or "
+                  "GloVe, optionally .gz or .zst"},
     "--on": {"nargs": "+", "choices": EVALUATIONS, "default": [*EVALUATIONS],
-             "help": "which tasks (default: all; senteval takes minutes per run)"},
+             "help": "tasks to measure (default: all; senteval takes minutes per run)"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
     "--json": {"action": "store_true", "help": "print the rows as JSON, one object per line: "
                "metric → [value, low, high]; the rest goes to standard error"}}
@@ -26,7 +26,7 @@ OPTIONS = {
 def parser_of(command, doc, *options, **of_run):
     """The parser of `python -m convsim_mini.COMMAND RUN`.
 
-    options: names from OPTIONS; of_run: further settings of RUN
+    options: names from OPTIONS; of_run: further settings of the argument RUN
     """
     parser = Parser(f"convsim_mini.{command}", doc)
     parser.add_argument("run", type=Path, **{"help": "the run's folder", **of_run})
@@ -39,7 +39,7 @@ def parser_of(command, doc, *options, **of_run):
 def main(task, *options, argv=None, **of_run):
     """The command of one task, `python -m convsim_mini.evaluation.TASK RUN`; see `parser_of`.
 
-    With the option --on it measures several tasks, and reports those that lack data.
+    With the option --on, it measures several tasks, and reports those that lack data.
     """
     doc = import_module(f".{task}", __package__).__doc__
     parser = parser_of(f"evaluation.{task}".removesuffix(".__main__"), doc, *options, "--device",

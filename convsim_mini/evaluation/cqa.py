@@ -3,7 +3,7 @@
     python -m convsim_mini.evaluation.cqa [RUN] [--data DIR] [--vectors FILE]
 
 A run's score for a candidate is the cosine of the two texts. The baselines are the search engine's
-order, TF-IDF, and those of STS. Without a run, only the baselines are scored.
+order, TF-IDF, and the baselines of STS. Without a run, only the baselines are scored.
 """
 
 from pathlib import Path
@@ -24,9 +24,9 @@ COMPARED = "trained"
 TASK_3 = DataSet("the English XML of SemEval Task 3", ("*.xml",), ("cqa",))
 SEARCH_ENGINE, TFIDF = "search engine's order", "TF-IDF cosine"
 OWN = Path(__file__).with_name("own_cqa.xml")
-OWN_NOTE = ("The built-in set holds a few questions made for this project, judged once each, in "
-            "random order instead of a search engine's. It shows that ranking works, but must not "
-            "be compared with published figures.")
+OWN_NOTE = ("The built-in set has a few questions made for this project, each judged once. Their "
+            "candidates are in random order, not a search engine's. The set shows that ranking "
+            "works, but must not be compared with published figures.")
 
 
 class CqaRow(msgspec.Struct):
@@ -61,7 +61,7 @@ class Question(NamedTuple):
 
 
 def find(data, run=None):
-    """File name → labelled XML file in DIR or DIR/cqa; the built-in set without DIR."""
+    """File name → labelled XML file in DIR or DIR/cqa; without DIR, the built-in set."""
     if data is None:
         return {"built-in set": OWN}
     found = find_files([TASK_3], data)[TASK_3.name]
@@ -69,7 +69,7 @@ def find(data, run=None):
 
 
 def read(path):
-    """The Questions in an official XML file, which repeats each one for every candidate.
+    """The Questions in an official XML file, which repeats a question for each candidate.
 
     Raises UserError with file and place.
     """
@@ -87,7 +87,7 @@ def read(path):
         question.candidates.append(Candidate(
             row.RELQ_ID, row.RELQ_RANKING_ORDER, row.RELQ_RELEVANCE2ORGQ != "Irrelevant", related))
     if not questions:
-        raise UserError(f"{path}: holds no question; expected {TASK_3.name}")
+        raise UserError(f"{path}: contains no question; expected {TASK_3.name}")
     return list(questions.values())
 
 
@@ -116,7 +116,7 @@ def figures(questions, scores):
 
 
 def lead(questions, one, other):
-    """How much higher MAP × 100 is for scores `one` (n,): value, low, high; see `difference`."""
+    """How much higher MAP × 100 is for scores `one` than for `other`, (n,); see `difference`."""
     return difference(np.mean, *(100 * average_precision(top_ten(questions, scores))
                                  for scores in (one, other)))
 
@@ -127,7 +127,7 @@ def note(name, questions, scores):
 
 
 def pairs_of(questions):
-    """Each candidate's question and the candidate, as places in texts_of: int (n,), (n,)."""
+    """The places in texts_of of each candidate's question and of the candidate: int (n,), (n,)."""
     counts = [len(question.candidates) for question in questions]
     return np.repeat(np.arange(len(counts)), counts), len(counts) + np.arange(sum(counts))
 
@@ -139,14 +139,14 @@ def texts_of(questions):
 
 
 def cosines(questions, vectors):
-    """Cosine of each question with its candidates: (n,); vectors: texts → matrix of unit rows."""
+    """Cosines of questions with their candidates: (n,); vectors: texts → matrix of unit rows."""
     texts, q = texts_of(questions), len(questions)
     products = dot_products(vectors(texts[q:]), vectors(texts[:q]))       # (n, q)
     return products[np.arange(len(products)), pairs_of(questions)[0]]
 
 
 def tfidf_vectors(questions):
-    """A function from texts to TF-IDF vectors, document frequencies taken from these questions."""
+    """A function from texts to TF-IDF vectors, with the document frequencies of questions."""
     vocabulary, packed = vocabulary_of(texts_of(questions))
     frequencies = document_frequency(packed, vocabulary.size)
     return lambda texts: tfidf(vocabulary.encode(texts), *frequencies)
@@ -162,4 +162,4 @@ def top_ten(questions, scores):
 if __name__ == "__main__":
     from .command import main
     main("cqa", "--data", "--vectors", nargs="?",
-         help="the run's folder; without one, only the others are scored")
+         help="the run's folder; without it, only the baselines are scored")

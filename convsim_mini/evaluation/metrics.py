@@ -26,13 +26,13 @@ def pearson_interval(x, y):
 
 
 def _quietly(function, *samples):
-    """Call a function of SciPy, suppressing its warning about constant samples."""
+    """Call a SciPy function, suppressing its warning about constant samples."""
     with warnings.catch_warnings(action="ignore", category=scipy.stats.DegenerateDataWarning):
         return function(*samples)
 
 
 def per_cent(right):
-    """The share that is right, in per cent, and Wilson's interval (1927): bool (n,) → 3 floats."""
+    """The share of True, in per cent, and Wilson's interval (1927): bool (n,) → 3 floats."""
     test = scipy.stats.binomtest(int(np.sum(right)), len(right))
     return tuple(100 * float(p) for p in (test.statistic, *test.proportion_ci(method="wilson")))
 
@@ -65,7 +65,7 @@ def bootstrap_interval(statistic, *samples):
 def difference(statistic, one, other, *shared):
     """How much higher a statistic is for one system than for another, by the paired bootstrap.
 
-    The systems judged the same n items, so that each resample of the items gives one difference.
+    Both systems judged the same n items, so each resample of the items gives one difference.
     one, other and shared: (n,) each; statistic(one, *shared, axis) → float
     → difference, low, high of its 95% interval; nan if a statistic is nan or n < 2
     """
@@ -78,9 +78,9 @@ def difference(statistic, one, other, *shared):
 
 
 def top_of_ranking(relevant, scores):
-    """Which of the 10 best are relevant, and how many others: (n,), (n,) → int (11,).
+    """Which of the 10 best are relevant, and how many of the others: (n,), (n,) → int (11,).
 
-    Ties stay in the order given.
+    Candidates with equal scores keep their order.
     """
     order = np.argsort(-np.asarray(scores, np.float64), kind="stable")
     ranked = np.asarray(relevant, bool)[order]
@@ -93,8 +93,8 @@ def ranking_scores(relevant):
 
     MAP, mean average precision, is the mean of `average_precision` over the questions. MRR, mean
     reciprocal rank, is the mean of 1/rank of the first relevant candidate, 0 if there is none.
-    AvgRec is the mean recall over k = 1 … 10. Its recall is the number of relevant candidates up to
-    rank k in all questions, divided by the number in a perfect order, Σ min(k, relevant ones of a
+    AvgRec is the mean recall over k = 1 … 10. Recall is the number of relevant candidates up to
+    rank k in all questions, divided by the number in a perfect order: Σ min(k, relevant in a
     question). relevant: (q, 11), each question's `top_of_ranking` → (3, 3): value, low, high
     """
     k = np.arange(1, DEPTH + 1)

@@ -6,7 +6,7 @@
     results = mteb.evaluate(model, mteb.get_tasks(["STSBenchmark", "Banking77Classification"]))
     print(results.to_dataframe())
 
-The package mteb 2 is needed. It fetches its tasks' data itself.
+This needs the package mteb 2, which fetches the data of its tasks itself.
 """
 
 import json
@@ -21,8 +21,8 @@ from mteb.models.model_meta import ScoringFunction
 class MtebModel:
     """What `convsim_mini.load` returned, with the methods that mteb's tasks call.
 
-    name: "someone/model", as mteb wants it. mteb keeps results by the name and the revision, which
-    is a checksum of all that the vectors depend on.
+    name: "someone/model", as mteb wants it. mteb stores results under this name and a revision,
+    which is a checksum of everything that the vectors depend on.
     """
 
     def __init__(self, encoder, name="convsim_mini/run"):
@@ -33,7 +33,7 @@ class MtebModel:
             "embed_dim": encoder.dimension, "similarity_fn_name": ScoringFunction.COSINE})
 
     def encode(self, inputs, *, show_progress_bar=False, **of_task):
-        """The vectors of all n texts, float32 (n, dimension): the same whatever the task is.
+        """The vectors of all n texts, float32 (n, dimension): the same for every task.
 
         inputs: batches, each a dict with a list of str under "text"
         """
@@ -45,5 +45,5 @@ class MtebModel:
         return torch.from_numpy(self.encoder.similarity(embeddings1, embeddings2))
 
     def similarity_pairwise(self, embeddings1, embeddings2):
-        """Cosines row by row of unit vectors: (n, e), (n, e) → float32 (n,)."""
+        """Cosines of unit vectors, row by row: (n, e), (n, e) → float32 (n,)."""
         return (np.asarray(embeddings1) * np.asarray(embeddings2)).sum(axis=1)

@@ -14,7 +14,7 @@ from .metrics import difference, per_cent
 
 
 def find(data, run):
-    """dev and test in DIR or in the run's own NLI folder: split → path. Raises UserError."""
+    """SNLI's dev and test in DIR, or in the run's NLI folder: split → path. Raises UserError."""
     if not run.config.classifies:
         command = python_m("convsim_mini.train --task multitask --nli DIR --init", run.folder)
         raise UserError(f"{run.folder}: was trained without NLI; continue from it with: {command}")
@@ -34,8 +34,8 @@ def baselines(run, pairs, vectors=None):
 
 def title(name, pairs):
     """The heading, with the number of pairs that were left out."""
-    return (f"SNLI {name}, {len(pairs.labels):,} pairs ({pairs.dropped:,} without a label or a "
-            "text left out); right, %")
+    return (f"SNLI {name}, {len(pairs.labels):,} pairs ({pairs.dropped:,} left out: no label or no "
+            "text); right, %")
 
 
 def figures(pairs, classes):
@@ -44,7 +44,7 @@ def figures(pairs, classes):
 
 
 def lead(pairs, one, other):
-    """How much higher accuracy is for classes `one` (n,): value, low, high; see `difference`."""
+    """How much higher accuracy is for classes `one` than for `other`, (n,); see `difference`."""
     return difference(np.mean, 100.0 * (one == pairs.labels), 100.0 * (other == pairs.labels))
 
 
@@ -53,7 +53,7 @@ def note(name, pairs, scores):
     classes, *_ = scores.values()
     matrix = np.bincount(3 * pairs.labels + classes, minlength=9).reshape(3, 3)
     return "\n".join(
-        f"Of {row.sum():,} pairs labelled {label} it classifies "
+        f"Of {row.sum():,} pairs labelled {label}, it classifies "
         + ", ".join(f"{n:,} as {other}" for other, n in zip(LABELS, row)) + "."
         for label, row in zip(LABELS, matrix))
 

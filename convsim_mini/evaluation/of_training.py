@@ -53,9 +53,9 @@ def measured_on(config, corpus):
 
 
 def with_baselines(config, corpus, model=None):
-    """`measured_on` with the model before training and words as baselines.
+    """`measured_on`, with baselines: the model before training, and words.
 
-    model: the one with its initial values, if already built
+    model: the model with its initial values, if it is already built
     """
     name = response.UNTRAINED
     if model is None:
@@ -72,25 +72,25 @@ def with_baselines(config, corpus, model=None):
 
 
 def summary(folder, corpus, before=None):
-    """What the run has learned, measured on the saved weights: test P@N, STS, what to try next.
+    """A text on what a run has learned: P@N on test and STS by its saved weights; what to try next.
 
-    before: from `with_baselines`; None: build the untrained model here, and free it before loading
+    before: from `with_baselines`; None: call it here, and free its model before loading the run's
     """
     config = describe(folder).config
     before = before or with_baselines(config, corpus)
     run = load_run(folder, config.device)
     encode = encoder_of(run).encode
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-    told = "" if run.step else " Training did not improve it: too few pairs or steps."
+    told = "" if run.step else " Training did not improve them: there are too few pairs or steps."
     if told and not run.config.init:
         told += " Start from another run: --init RUN."
     if run.step == run.config.steps:
-        told = f" That is the last step, so more may help: --steps {2 * run.step}."
+        told = f" That is the last step, so more steps may help: --steps {2 * run.step}."
     texts = [text for pair in corpus.report["examples"] for text in pair]
     sentences = [*dict.fromkeys(one_line(text, 50) for text in texts)][:2]
     return "\n\n".join([
         *(show(one._replace(scores=one.of_task.scores(run, one.data, encode))) for one in before),
-        f"The run is in {folder}, {megabytes:,.0f} MB: the weights of step {run.step:,} of "
+        f"The run is in {folder} ({megabytes:,.0f} MB), with the weights of step {run.step:,} of "
         f"{run.config.steps:,}, the best on dev.{told}\nLook at {folder}/curves.png. Try next:\n  "
         + "\n  ".join([
             python_m("convsim_mini.encode", folder, *sentences),

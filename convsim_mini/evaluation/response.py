@@ -2,11 +2,11 @@
 
     python -m convsim_mini.evaluation.response RUN
 
-P@N is also called recall@N, and P@1 also 1-of-100 ranking accuracy. The pairs are the test
-split of the run's own corpus. The baselines are the same model before training, TF-IDF and BM25. A
-second row is the run with words, as in search: its score plus a weight times the cosine of
-TF-IDF. A learned vector is too short to keep every word, and words in common say much about
-replies (ours).
+P@N is also called recall@N, and P@1 is also called 1-of-100 ranking accuracy. The pairs are the
+test split of the run's own corpus. The baselines are the same model before training, TF-IDF and
+BM25. A second row is the run with words, as in search (ours): the run's score plus a weight times
+the cosine of TF-IDF vectors. A learned vector has too few dimensions to keep every word, and words
+in common say much about replies.
 """
 
 from pathlib import Path
@@ -97,8 +97,8 @@ def of_words(test):
 def before_training(config, corpus):
     """The name of a table's row, and the Model that training on a Corpus started from.
 
-    That is the model of --init, if that run was trained on other pairs. Otherwise it is the model
-    with its initial values.
+    That is the model of the run that --init names, if that run was trained on other pairs.
+    Otherwise it is the model with its initial values.
     """
     parent = config.init
     if parent and Path(parent).exists():
@@ -110,7 +110,7 @@ def before_training(config, corpus):
 
 def title(name, test):
     return (f"Picking the true reply among 100, {len(test.pairs):,} {name} inputs; per cent; "
-            "ties count against")
+            "ties count against the model")
 
 
 def figures(test, ranks):
@@ -119,12 +119,12 @@ def figures(test, ranks):
 
 
 def lead(test, one, other):
-    """How much higher P@1 is for ranks `one` (n,): value, low, high; see `difference`."""
+    """How much higher P@1 is for ranks `one` than for `other`, (n,) each; see `difference`."""
     return difference(np.mean, 100.0 * (one == 1), 100.0 * (other == 1))
 
 
 def to_choose_by(name):
-    """Always: the pairs are the run's own, not a test set of others."""
+    """Always True, because the pairs are the run's own, not a test set of others."""
     return True
 
 
@@ -146,12 +146,12 @@ def drawn(split, queries=QUERIES):
 
 
 def ranks_of_truth(queries, responses, candidates):
-    """`true_ranks` by dot products of vectors, arrays or sparse: candidates: (n, 100) → (n,)."""
+    """`true_ranks` by dot products of arrays or sparse matrices; candidates: (n, 100) → (n,)."""
     return true_ranks(candidate_scores(queries, responses, candidates, dot_products))
 
 
 def model_ranks(model, split, pairs, candidates):
-    """ranks_of_truth of a model for pairs (n,) of a split."""
+    """The `ranks_of_truth` of a model for pairs (n,) of a split."""
     return ranks_of_truth(*vectors(model, split, pairs), candidates)
 
 

@@ -2,7 +2,7 @@
 
 The commands, the end of a training, `report` and `--json` show what is measured here. Only this
 file and `report` call the functions of an Evaluation. published.json holds what others measured:
-task → pattern of data sets' names → row → metric → value; and its sources.
+task → pattern of data sets' names → row → metric → value; and the sources.
 """
 
 from fnmatch import fnmatch
@@ -68,7 +68,7 @@ def json_lines(rows):
 
 
 def measured(encode, folder, tasks, vectors=None, choosing=False):
-    """Yield the Measured of every data set of these tasks, or what a task lacks.
+    """Yield a Measured for every data set of these tasks, and for every task that lacks data.
 
     encode: a Run; or a function from a list of n texts to vectors (n, d), such as every library of
     sentence embeddings has; or None to measure only the baselines
@@ -99,7 +99,7 @@ def measured(encode, folder, tasks, vectors=None, choosing=False):
 def show(ones, table=table):
     """The text of one data set: title, table with published rows, who is ahead, notes.
 
-    ones: a Measured; or run's name → its Measured, for several runs on data sets with one title
+    ones: a Measured; or name of a run → its Measured, for several runs on data of the same title
     table: a function from a header and rows of cells to a text
     """
     ones = ones if isinstance(ones, dict) else {"": ones}
@@ -128,9 +128,9 @@ def show(ones, table=table):
 
 
 def lead(one, figures):
-    """A sentence: is the first row of a Measured ahead of its best baseline? "" if one is missing.
+    """A sentence: is the first row of `one` ahead of its best baseline? "" if either is missing.
 
-    It is ahead if the paired 95% interval of the difference is above 0. figures: its figures
+    It is ahead if the paired 95% interval of the difference is above 0. figures: those of `one`
     """
     if not one.scores or not one.baselines:
         return ""
@@ -159,7 +159,7 @@ def grid(rows, table=table, form=".1f"):
 
 
 def cell(figure, form=".1f"):
-    """A value and its interval as text: 51.0 [49.2, 52.8]; "–" for nan; omits a nan interval."""
+    """A value and its interval as text: 51.0 [49.2, 52.8], or 51.0 if that is nan; "–" for nan."""
     value, low, high = (format(number, form) for number in figure)
     interval = "" if isnan(figure[1]) else f" [{low}, {high}]"
     return "–" if isnan(figure[0]) else value + interval

@@ -3,10 +3,10 @@
     python -m convsim_mini.evaluation.senteval RUN --data DIR [--vectors FILE]
 
 The encoder stays as it is; a logistic regression learns each task from its vectors. The features
-of a sentence are its vector u. Those of a pair are |u − v| and the elementwise product of u and v,
-in SNLI also u and v themselves. The baselines are the most frequent class and the means of word
-vectors; the run's own are also averaged with the weights a/(a + p(word)). If a task's test file is
-missing, dev is measured, and λ is chosen on train.
+of a sentence are its vector u; those of a pair are |u − v| and the elementwise product of u and v,
+and for SNLI also u and v themselves. The baselines are the most frequent class and means of word
+vectors; the run's own vectors are also averaged with weights a/(a + p(word)). If a task's test file
+is missing, dev is measured, and λ is chosen on train only.
 
 Only the classifiers need scikit-learn: pip install scikit-learn.
 SentEval's own engine takes `lambda params, batch: encoder.encode([*map(" ".join, batch)])`.
@@ -43,7 +43,7 @@ class Files(msgspec.Struct):
 
     @property
     def needed(self):
-        """The files without which a task cannot be measured. With dev, it needs no test."""
+        """The files without which a task cannot be measured; with dev, it needs no test file."""
         return [file for file, part in zip(self.counts, self.parts)
                 if part != "test" or "dev" not in self.parts]
 
@@ -86,7 +86,7 @@ class TransferTask(NamedTuple):
 
 
 def find(data, run=None):
-    """DIR → task name → file name → path, of each task that can be measured. Raises UserError."""
+    """DIR → task name → file name → path, for each task that can be measured. Raises UserError."""
     found = find_files([DataSet(name, files.counts, files.folders, files.needed)
                         for name, files in FILES.items()], data)
     with user_errors("scikit-learn is missing", python_m("pip install scikit-learn"), ImportError):
@@ -112,7 +112,7 @@ def _task(name, files, paths):
 def _rows(files, file, path, label):
     """Yield each line's label (its number, or a score) and sentences.
 
-    label: that of a file that holds only sentences. There an empty line is also a row.
+    label: the label of all lines of a file that holds only sentences, even of its empty lines
     """
     if path.suffix == ".jsonl":
         snli = read_snli(path)
@@ -159,7 +159,7 @@ def title(name, tasks):
 def figures(tasks, predicted):
     """The mean over the tasks, each task's accuracy or Pearson's r, then F1 and Spearman's rho.
 
-    In the mean, a constant's r is 0. predicted: task → (tested,) → metric → (value, low, high)
+    In the mean, an r of nan counts as 0. predicted: task → (tested,) → metric → (value, low, high)
     """
     found, more = {}, {}
     for name, task in tasks.items():
@@ -179,7 +179,7 @@ def in_mean(tasks, predicted):
 
 
 def lead(tasks, one, other):
-    """How much higher `one`'s mean over tasks is: value, low, high. Tasks are resampled."""
+    """How much higher the mean over tasks is for `one`: value, low, high. Tasks are resampled."""
     return difference(np.mean, in_mean(tasks, one), in_mean(tasks, other))
 
 
@@ -205,7 +205,7 @@ def learned(encode, tasks):
 
 
 def most_frequent(task):
-    """Most frequent class or mean score in train (if none, in all) for each tested row."""
+    """Most frequent class or mean score of train (if it is empty, of all) for each tested row."""
     train = task.parts == "train"
     seen = task.labels[train] if train.any() else task.labels
     return np.full(len(task.tested), seen.mean() if task.scored else np.bincount(seen).argmax())

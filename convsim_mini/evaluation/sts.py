@@ -2,10 +2,10 @@
 
     python -m convsim_mini.evaluation.sts RUN [--data DIR] [--vectors FILE]
 
-The figure is Pearson's r of the angular similarity, −arccos of the cosine, with people's scores. A
-second row is the cosine itself, which all baselines use: of words, and of word vectors (the run's
-own embeddings and those in FILE). The data are the STS Benchmark, and SemEval's years 2012 to 2016
-(ours), each with the mean over its sets, plain and weighted by their pairs, as SentEval counts it.
+The figure is Pearson's r between people's scores and −arccos of the cosine, or, in a second row,
+the cosine itself. All baselines are cosines: of words, and of word vectors (the run's embeddings
+and those in FILE). The data are the STS Benchmark and SemEval's STS of 2012 to 2016 (ours); each
+year's figure is a mean over its sets, plain and weighted by numbers of pairs, as in SentEval.
 """
 
 from pathlib import Path
@@ -26,7 +26,7 @@ COMPARED = "trained, as cosine"
 COLUMNS = "genre", "file", "year", "id", "score", "sentence1", "sentence2"
 OWN = Path(__file__).with_name("own_sts.csv")
 OWN_NOTE = ("The built-in set has 120 pairs made for this project, each scored once. It shows that "
-            "learning works, but is too small to compare systems, or with the paper's figures.")
+            "learning works; it is too small to compare systems with each other or with the paper.")
 BENCHMARK = DataSet("the STS Benchmark", ("sts-train.csv", "sts-dev.csv", "sts-test.csv"),
                     ("stsbenchmark",))
 # year → set → its official number of scored pairs, without SMT of 2013, which is not free
@@ -35,8 +35,8 @@ SEMEVAL = DataSet("SemEval's STS", COUNTS, ("STS", "downstream/STS", "senteval/d
 
 
 class StsRow(msgspec.Struct):
-    """a score from 0 to 5 and two sentences, separated by tabs; the benchmark's columns 5 to 7,
-    after genre, file, year and id"""
+    """a score from 0 to 5 and two sentences, separated by tabs (in the benchmark, columns 5 to 7,
+    after genre, file, year and id)"""
 
     genre: str
     score: Annotated[float, msgspec.Meta(ge=0, le=5)]
@@ -55,7 +55,7 @@ class Sts(NamedTuple):
 
 
 def find(data, run=None):
-    """Split → file of the STS Benchmark, year → folder, if DIR has them; or the built-in set."""
+    """Split → file of the STS Benchmark, year → folder, in DIR; without DIR, the built-in set."""
     if data is None:
         return {"built-in set": OWN}
     return {path.stem.removeprefix("sts-"): path
@@ -72,7 +72,7 @@ def read_splits(folder, *names):
 def read(path):
     """The Sts of a file of the STS Benchmark, or of a year's folder. Raises UserError.
 
-    The file is tab-separated, without header or quoting. Read as quoted CSV, the official files
+    The file is tab-separated, without header or quoting. If read as quoted CSV, the official files
     lose 38 and 30 rows.
     """
     if path.is_dir():
@@ -93,8 +93,8 @@ def read(path):
 def _set(folder, name, count):
     """The StsRows of one set of a year.
 
-    STS.input.SET.txt holds two sentences per line, in 2016 also their sources; STS.gs.SET.txt holds
-    their score from 0 to 5, or nothing if no one judged the pair.
+    STS.input.SET.txt holds two sentences per line and, in 2016, their sources. STS.gs.SET.txt holds
+    their score from 0 to 5, or an empty line if no one judged the pair.
     """
     inputs, gold = (folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs"))
     texts, scores = (lines_of(path, SEMEVAL.name) for path in (inputs, gold))
@@ -111,10 +111,10 @@ def _set(folder, name, count):
 
 
 def scores(run, sts, encode):
-    """The similarity of each pair, plain and under a Run's tuned matrix: row → (n,).
+    """The similarity of each pair, without and with a Run's tuned matrix: row → (n,).
 
-    Each is given as in the paper, −arccos, and as the cosine itself (ours). The difference
-    affects Pearson's r, because −arccos spreads out cosines near 1.
+    It is given as −arccos of the cosine, as in the paper, and as the cosine itself (ours). These
+    differ in Pearson's r, because −arccos spreads out cosines near 1.
     """
     encoders = {"trained": encode}
     if run and run.tuned is not None:
@@ -138,7 +138,7 @@ def title(name, sts):
 def figures(sts, similarity):
     """Pearson's r of all pairs and of each genre, Spearman's rho of all; × 100.
 
-    For a year, the means over its sets, also weighted by their pairs, then r of each set.
+    For a year: means over its sets, plain and weighted by numbers of pairs; then r of each set.
     similarity: (n,) → metric → (value, low, high)
     """
     pairs = by_genre(sts, similarity)
@@ -162,7 +162,7 @@ def by_genre(sts, similarity):
 def lead(sts, one, other):
     """How much higher r × 100 is for `one` than for `other`, (n,) each; see `difference`.
 
-    For SemEval's years, sets are resampled; fewer than four give no interval.
+    For SemEval's years, sets are resampled; fewer than four sets give no interval.
     """
     if sts.year:
         r_of_sets = ([100 * pearson(*of_set) for of_set in by_genre(sts, x).values()]
@@ -183,12 +183,12 @@ def angular_similarity(u, v):
 
 
 def score_0_to_5(similarity):
-    """The paper's first version, equation (2): 5 (1 − arccos(cos)/π), from the −arccos."""
+    """The score in the paper's first version, equation (2): 5 (1 − arccos(cos)/π), from −arccos."""
     return 5 * (1 + similarity / np.pi)
 
 
 def unit_vectors(encode, sts):
-    """The vectors of the first and of the second sentences, of unit length: float64 (n, d) each."""
+    """Unit vectors of the first sentences, and of the second ones: float64 (n, d) each."""
     vectors = np.asarray(encode(texts_of(sts)), np.float64)
     return np.split(l2_normalize_forward(vectors)[0], 2)
 

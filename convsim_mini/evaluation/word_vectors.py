@@ -1,4 +1,4 @@
-"""Word vectors that others trained, from files of word2vec or GloVe."""
+"""Word vectors that others trained, from files in the format of word2vec or GloVe."""
 
 import codecs
 import re
@@ -13,7 +13,7 @@ HEADER = re.compile(rb"\d{1,18} (\d{1,18})")    # word2vec's: number of words, d
 
 
 def read_vectors(path, words):
-    """The vectors of a set of words in a text file of word2vec or GloVe: word → float32 (d,).
+    """The vectors of a set of words, from a text file of word2vec or GloVe: word → float32 (d,).
 
     A file (plain, .gz or .zst) holds one word and its values per line, separated by single spaces,
     with or without word2vec's first line "count dim". If a word has two vectors, the first counts.

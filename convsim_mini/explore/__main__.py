@@ -32,7 +32,7 @@ POLICY = "default-src 'self'; img-src data:; frame-ancestors 'none'"    # nothin
 
 
 class Asked(msgspec.Struct):
-    """What the page sends."""
+    """A question, as the page sends it."""
 
     sentence: str = ""
     compared: str = ""
@@ -48,7 +48,7 @@ class Server(ThreadingHTTPServer):
         self.address = f"http://127.0.0.1:{self.server_port}/{self.token}/"
 
     def get_request(self):
-        """Return a connection. After a failure, wait; or the loop that calls this would spin."""
+        """Return a connection. After a failure, wait; otherwise the caller's loop would spin."""
         try:
             return super().get_request()
         except OSError:
@@ -90,9 +90,9 @@ class Handler(BaseHTTPRequestHandler):
             self.send(200, "application/json", json.dumps(answer))
 
     def allowed(self, names):
-        """The path's part after the token, if in `names`; or None, after sending a 403.
+        """The part of the path after the token, if it is in `names`; otherwise None and a 403.
 
-        Why Host is checked: the host name of another site can resolve to 127.0.0.1 (DNS rebinding).
+        Host is checked because another site's host name can resolve to 127.0.0.1 (DNS rebinding).
         """
         token, _, name = self.path[1:].partition("/")
         known = hmac.compare_digest(token.encode(), self.server.token.encode())

@@ -5,7 +5,7 @@ const shown = byId("shown"), links = [...document.querySelectorAll("nav a")];
 const fields = [...document.querySelectorAll("input, textarea")];
 let panel, word = 0, asked = 0, timer;    // word: whose attention is shown
 
-// An element. Texts become text nodes, never HTML.
+// Make an element. Texts become text nodes, never HTML.
 function make(tag, attributes, ...content) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
@@ -13,7 +13,7 @@ function make(tag, attributes, ...content) {
   return element;
 }
 
-// most: the number that has the fullest colour
+// most: the number with the fullest colour
 function makeCell(tag, cell, most) {
   const {content = cell, note = "", word: chosen, pressed} = Object(cell);
   const isNumber = typeof content === "number";
@@ -37,7 +37,7 @@ function makeTable([caption, head, rows]) {
     make("thead", {}, row("th", head)), make("tbody", {}, ...rows.map(cells => row("td", cells)))));
 }
 
-// points: text, place from 0 to 1, share of blue; the last one is yours
+// points: each [text, place from 0 to 1, share of blue]; the last is your sentence
 function makeMap(points) {
   const dots = points.map(([text, [x, y], share]) => {
     const dot = make("i", {title: text});
@@ -50,13 +50,13 @@ function makeMap(points) {
 const makeImage = png => make("img", {
   src: `data:image/png;base64,${png}`, alt: "Curves of loss and P@N"});
 
-// Ask for the open panel, and show its answer unless there is a newer question by then.
+// Ask the open panel, and show its answer unless a newer question has been asked by then.
 async function ask() {
   clearTimeout(timer);
   const mine = ++asked, typed = Object.fromEntries(fields.map(({id, value}) => [id, value]));
   const body = JSON.stringify({word, ...typed});
   const answer = await fetch(panel, {method: "POST", body}).then(response => response.json())
-    .catch(() => ({status: "No answer: is the command still running?"}));
+    .catch(() => ({status: "No answer. Is the command still running?"}));
   if (mine === asked) show(answer);
 }
 

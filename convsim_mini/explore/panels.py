@@ -1,8 +1,8 @@
 """The panels: each is a function of an Explored run and of the fields of the page that it reads.
 
-It returns a dict that page.js shows: a `status`; `tables` of (caption, head, rows); a `map`; PNG
-`images`. A cell is a text, a number, or a dict: `content`, a `note` below it, the `word` to ask for
-when it is pressed, and whether it is `pressed`. The page shows the docstrings.
+Each returns a dict that page.js shows: a `status`; `tables` of (caption, head, rows); a `map`; PNG
+`images`. A cell is a text, a number, or a dict: its `content`, a `note` below it, the `word` to ask
+for if it is pressed, and whether it is `pressed`. The page shows the docstrings of the panels.
 """
 
 from base64 import b64encode
@@ -25,14 +25,14 @@ MEASURED = {"P@1": "dev_p1", "P@3": "dev_p3", "P@10": "dev_p10", "loss": "dev_lo
 
 
 class Explored:
-    """A Run, and what its panels need, made on first use."""
+    """A Run, and what its panels need, which is made when it is first used."""
 
     def __init__(self, run):
         self.run, self.encoder = run, encoder_of(run)
 
     @cached_property
     def replies(self):
-        """An Index of the replies of the run's files."""
+        """An Index of the replies in the run's files."""
         return replies_of_run(self.encoder, self.run)
 
     @cached_property
@@ -43,7 +43,7 @@ class Explored:
 
     @cached_property
     def map(self):
-        """1,000 of the `lines`: vectors, texts, the two directions in which they differ most."""
+        """1,000 of the `lines`: vectors, texts, and the two axes along which they differ most."""
         some = slice(0, None, max(1, len(self.lines) // POINTS))
         vectors, texts = (every[some][:POINTS] for every in (self.lines.vectors, self.lines.texts))
         axes = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)[2]
@@ -51,7 +51,7 @@ class Explored:
 
 
 def marked(explored, tokens):
-    """A cell for each token; if it is several pieces, or unknown, a note shows the pieces."""
+    """A cell for each token, with a note of its pieces if it is several pieces or unknown."""
     vocabulary = explored.run.vocabulary
     notes = (" ".join(map(vocabulary.token, vocabulary.split(token))) for token in tokens)
     return [{"content": token, "note": "" if note == token else note}
@@ -81,15 +81,15 @@ def compare(explored, compared):
                [[f"{k} {text}", *row] for k, (text, row) in enumerate(rows, start=1)])]
     cosine = whole[0] @ whole[1]
     for k, some in enumerate(shorter):
-        tables.append((f"Sentence {k + 1}: what changes without a word",
+        tables.append((f"Sentence {k + 1}: change of the cosine without each word",
                        marked(explored, tokens[k]), [(some @ whole[1 - k] - cosine).tolist()]))
     return {"status": f"Sentences 1 and 2: cosine {cosine:.2f}.", "tables": tables}
 
 
 def neighbours(explored, sentence):
-    """The lines nearest to your sentence, in the first 20,000 pairs. Their score is meaning, the
-    cosine of the learned vectors, plus words, the cosine of TF-IDF. Lesson 22, The shape of the
-    space, explains why some lines are near many sentences."""
+    """The lines in the first 20,000 pairs that are nearest to your sentence. Their score is meaning
+    (the cosine of the learned vectors) plus words (that of TF-IDF vectors). Lesson 22, The shape of
+    the space, explains why some lines are near many sentences."""
     hits, = explored.lines.search([sentence], NEAREST)
     return {"status": f"The best of {len(explored.lines):,} lines.",
             "tables": [("Nearest lines", ["score", "meaning", "words", "line"],
@@ -97,12 +97,12 @@ def neighbours(explored, sentence):
 
 
 def attention(explored, sentence, word=0):
-    """How strongly each head attends from the piece of a word that you choose to every piece, layer
-    by layer. Lesson 12, One attention head, explains it."""
+    """How strongly each head attends from one piece of a word to every piece, layer by layer. Click
+    a piece to choose it. Lesson 12, One attention head, explains attention."""
     encoder = ENCODERS[explored.run.config.model.encoder]
     if not encoder.attention:
-        return {"status": f"A {encoder.short} has no attention. A run trained with "
-                          "--encoder transformer does."}
+        return {"status": f"A {encoder.short} has no attention; runs trained with "
+                          "--encoder transformer have it."}
     vocabulary = explored.run.vocabulary
     packed = vocabulary.encode([sentence])
     pieces = [*map(vocabulary.token, packed.ids[:explored.run.config.model.max_tokens].tolist())]
@@ -117,8 +117,8 @@ def attention(explored, sentence, word=0):
 
 
 def sentence_map(explored, sentence):
-    """Lines of the corpus along the two directions in which they differ most. The bluer a line, the
-    nearer it is to yours in all directions. Lesson 22, The shape of the space, explains this."""
+    """Corpus lines along the two axes on which they differ most. The bluer a line, the nearer it is
+    to your sentence in all dimensions. Lesson 22, The shape of the space, explains this."""
     vectors, texts, axes = explored.map
     yours = explored.lines.encoder.encode([sentence])
     places = np.concatenate([vectors, yours]) @ axes.T
@@ -130,7 +130,7 @@ def sentence_map(explored, sentence):
 
 
 def learning(explored):
-    """Loss and P@N during training; P@N is the share of messages with the true reply among the best
+    """Loss and P@N during training. P@N is the share of messages whose true reply is among the best
     N of 100. The figure is in the run's folder. Lesson 18, Train it, explains such curves."""
     run = explored.run
     path = run.folder / "curves.png"
@@ -146,5 +146,5 @@ PANELS = {"compare": compare, "reply": reply, "neighbours": neighbours, "attenti
 
 
 def fields(panel):
-    """Names of the question's fields that a panel reads."""
+    """The names of the fields of a question that a panel reads."""
     return [*signature(PANELS[panel]).parameters][1:]

@@ -3,7 +3,7 @@
     python -m convsim_mini.export RUN --out DIR
 
 The folder holds unchanged copies of core/'s files, the weights, settings with the vocabulary, a
-short model.py and a model card. Its vectors are those of `encode`, but from weights in 16 bits.
+short model.py and a model card. The vectors are those of `encode`, but from weights in 16 bits.
 """
 
 import dataclasses
@@ -31,13 +31,13 @@ SMALLER = "--text.bigram_buckets 100000 --model.embedding_dim 300 --model.layers
 
 
 def open_exported(folder):
-    """The encoder that a folder's own model.py loads: what is measured is what its users get."""
+    """The encoder that a folder's own model.py loads, so that we measure what its users get."""
     sys.dont_write_bytecode = True                            # into the folder
     return runpy.run_path(str(Path(folder, "model.py")))["load"](folder)
 
 
 def write_model(folder, encoder):
-    """Write all files but the card. The response network and NLI's classifier are left out."""
+    """Write all files except the card. The response network and NLI's classifier are left out."""
     config = encoder.model.config
     arrays = {name: in_16_bits(array) for name, array in encoder.model.params.items()
               if name.startswith("encoder.")}
@@ -69,7 +69,7 @@ def training_data(run):
 
 
 def card(run, encoder, folder, measured):
-    """The model card, README.md of the folder. measured: r of its vectors, with an interval"""
+    """The model card, the folder's README.md. measured: r of its vectors, and the interval"""
     name = folder.resolve().name
     return Path(PACKAGE, "export/card.md").read_text(encoding="utf-8").format(
         title=name, quoted=json.dumps(name, ensure_ascii=False), numbers=encoder.dimension,
@@ -79,7 +79,7 @@ def card(run, encoder, folder, measured):
 
 @errors_in_one_line()
 def main(argv=None):
-    """The command: write the folder, measure it and the run, describe it in its card."""
+    """The command: write the folder, measure it and the run, and write its card."""
     parser = parser_of("export", __doc__)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR",
                         help="the folder to write; it must be new or empty")
@@ -95,8 +95,8 @@ def main(argv=None):
         write_text(folder / "README.md", card(run, encoder, options.out, of_folder))
     print(f"STS built-in set, r × 100: the run {of_run}, the folder {of_folder}")
     megabytes = sum(path.stat().st_size for path in options.out.rglob("*")) / 1e6
-    print(f"{options.out}/README.md says how to use the folder of {megabytes:,.0f} MB. It names no "
-          "license yet: choose one before you publish it.")
+    print(f"{options.out}/README.md says how to use the folder ({megabytes:,.0f} MB). It names no "
+          "license yet: choose one before you publish the folder.")
     if megabytes > SMALL:
         print(f"For a smaller folder, train with {SMALLER}.")
 

@@ -1,4 +1,4 @@
-"""Sentences to vectors with only NumPy and regex. With this folder on Python's path:
+"""Turn sentences into vectors with only NumPy and regex. With this folder on Python's path:
 
     from model import load
     vectors = load().encode(["How old are you?", "What is your age?"])
@@ -15,7 +15,7 @@ import numpy as np
 
 
 def load(folder=Path(__file__).parent):
-    """A folder's encoder: a BiEncoder of its own convsim_mini/core/."""
+    """A folder's encoder: a BiEncoder from the folder's own convsim_mini/core/."""
     settings = json.loads(Path(folder, "settings.json").read_text(encoding="utf-8"))
     text, model, bi_encoder, _ = own_code(folder, settings["module"])
 

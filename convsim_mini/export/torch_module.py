@@ -28,7 +28,7 @@ class TorchModule(torch.nn.Module):
     tokenize = preprocess    # its name before sentence_transformers 5.3
 
     def forward(self, features):
-        """Add a key for the texts' unit vectors."""
+        """Add the texts' unit vectors to the features."""
         vectors = torch.from_numpy(self.encoder.encode(features["texts"]))
         return {**features, "sentence_embedding": vectors}
 
@@ -37,6 +37,6 @@ class TorchModule(torch.nn.Module):
         return self.encoder.dimension
 
     def save(self, folder, **_):
-        """Copy this folder, except what sentence_transformers itself has written."""
+        """Copy this folder, except what sentence_transformers writes itself."""
         shutil.copytree(self.folder, folder, dirs_exist_ok=True,
                         ignore=shutil.ignore_patterns("__pycache__", "config_*"))

@@ -1,5 +1,5 @@
-"""Runs in; every table and figure of the paper out, as Markdown and PNG.
+"""From runs to every table and figure of the paper, as Markdown and PNG.
 
-Read page.py, the page; compare.py sets runs side by side, here and in a terminal. What they show
-is measured by evaluation/results.py.
+Read page.py, which makes the page, and compare.py, which sets runs side by side, in the page and in
+a terminal. evaluation/results.py measures what they show.
 """

@@ -15,8 +15,8 @@ from .page import page
 
 @errors_in_one_line()
 def main(argv=None):
-    """The command: measure every run on all data, write the page and its figures."""
-    parser = parser_of("report", __doc__, "--data", "--on", nargs="+", help="folders of runs")
+    """The command: measure every run on all data; write the page and its figures."""
+    parser = parser_of("report", __doc__, "--data", "--on", nargs="+", help="the runs' folders")
     parser.add_argument("--out", type=Path, default=Path("report"),
                         help="folder for report.md and its figures")
     options = parser.parse_intermixed_args(argv)

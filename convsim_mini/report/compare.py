@@ -18,12 +18,12 @@ from ..training.run import PLACES, load_run
 from ..training.settings import flat
 
 NOTE = """P@1 is in per cent, on each run's own test pairs; differences are shown only for runs on
-the same pairs. r is that of the cosine, × 100, as is MAP. Brackets hold 95% intervals, and those
-of differences are paired. Last: mean ± standard deviation of runs that differ only in the seed."""
+the same pairs. r (of cosines) and MAP are × 100. Brackets hold 95% intervals, which are paired for
+differences. A row "mean of …" has mean ± standard deviation of runs that differ only in seed."""
 
 
 def measure(runs, *settings, **more):
-    """(Run, (task, data set) → Measured) of each run. settings, more: as in `measured`"""
+    """A list of (Run, (task, data set) → Measured). settings, more: as in `measured`"""
     return [(run, {(one.task, one.name): one for one in measured(run, *settings, **more)})
             for run in progress(runs, "measuring", unit=" runs")]
 
@@ -32,7 +32,7 @@ def side_by_side(results):
     """Three tables, (header, rows): figures, differences from the first run, settings that differ.
 
     A figure is (value, low, high), and a mean over seeds is (mean, standard deviation).
-    results: from `measure`. A data set that a run lacks has no column.
+    results: from `measure`. A data set that some run lacks has no column.
     """
     runs, of_runs = zip(*results)
     names, figures, gaps = [run.name for run in runs], {}, {}
@@ -55,7 +55,7 @@ def side_by_side(results):
 
 
 def over(first, one):
-    """How far a Measured is above the first run's: value, low, high; nan if on other inputs."""
+    """How far a Measured is above the first run's: value, low, high; nan if the inputs differ."""
     if not one.of_task.same(one.data, first.data):
         return np.nan, np.nan, np.nan
     return one.of_task.lead(one.data, one.scores[one.compared], first.scores[one.compared])
@@ -76,7 +76,7 @@ def texts_of(tables, table):
 
 
 def alike(runs):
-    """Group the runs on the same pairs whose settings differ only in the seed; → their places."""
+    """Group the runs on the same pairs whose settings differ only in the seed: lists of places."""
     groups = defaultdict(list)
     for k, run in enumerate(runs):
         settings = {name: value for name, value in flat(dataclasses.asdict(run.config)).items()
@@ -86,7 +86,7 @@ def alike(runs):
 
 
 def differing(runs):
-    """A row for each setting in which the runs differ: its name, its value in each run."""
+    """A row for each setting in which the runs differ: its name, then its value in each run."""
     settings = [flat(dataclasses.asdict(run.config)) for run in runs]
     rows = [[name, *(str(of_run[name]) for of_run in settings)]
             for name in settings[0] if name not in ("run", "data", "cache")]
@@ -95,12 +95,12 @@ def differing(runs):
 
 @errors_in_one_line()
 def main(argv=None):
-    """The command: measure every run, print the tables."""
+    """The command: measure every run and print the tables."""
     parser = parser_of("report.compare", __doc__, "--data", "--json", nargs="+",
-                       help="two runs or more")
+                       help="the folders of two or more runs")
     options = parser.parse_intermixed_args(argv)
     if len(options.run) < 2:
-        raise UserError(f"{options.run[0]}: expected two runs or more; name another one")
+        raise UserError(f"{options.run[0]}: expected two or more runs; name another one")
     tasks = [task for task in EVALUATIONS if evaluation_of(task).COMPARED]
     results = measure([*map(load_run, options.run)], options.data, tasks, choosing=True)
     tables, absent = side_by_side(results), dict.fromkeys(

@@ -17,25 +17,25 @@ from ..evaluation.results import cell, show
 from ..training.run import LOG, read_log
 from .compare import side_by_side, texts_of
 
-INTRODUCTION = """A table holds every run's results on one data set, the baselines, and what others
-published; the paper is Yang et al. 2018. P@N is measured on each run's own corpus. Brackets
+INTRODUCTION = """Each table has all runs' results on one data set, the baselines, and what others
+published; "the paper" is Yang et al. 2018. P@N is measured on each run's own corpus. Brackets
 hold 95% intervals. A dash means that there is no such figure."""
 TRAINED_ON = {"conversation": "conversations", "multitask": "conversations + SNLI", "nli": "SNLI",
               "entailment": "conversations + entailments"}
 PAPER = {    # task → the paper's table, and what it says about it
     "response": """### Table 1
 
-The paper: the Transformer picks replies better than the DAN (§4.1), by 9.6 points of P@1. For runs
-on the same pairs, "Side by side" gives the difference with its interval.""",
+In the paper, the Transformer picks replies better than the DAN (§4.1), by 9.6 points of P@1. For
+runs on the same pairs, "Side by side" gives the difference with its interval.""",
     "sts": """### Tables 3 and 4
 
-`python -m convsim_mini.tune RUN --data DIR` makes the tuned rows of a run. The paper: NLI helps
-captions most (§5), by 7.0 on dev. Tuning helps news most (§5), by 8.9 on dev if only
-conversations were learned.""", "nli": "### Table 2", "cqa": "### Table 6"}
-TABLE_5 = """All pairs are ranked by the run's score and by people's. The good pairs have the
-nearest two ranks: one among those that people gave 4 or more, one among those with 1 or less. The
-bad pairs are those that the run ranks most too high and most too low."""
-FIGURE_8 = "The paper: a tenth of the NLI data already gives most of the gain (§5.1)."
+`python -m convsim_mini.tune RUN --data DIR` adds a run's tuned rows. In the paper, NLI helps
+captions most (§5), by 7.0 on dev; tuning helps news most (§5), by 8.9 on dev if only conversations
+were learned.""", "nli": "### Table 2", "cqa": "### Table 6"}
+TABLE_5 = """All pairs are ranked by the run's score, and by people's. The good pairs are those
+whose two ranks are nearest: one pair among those that people gave 4 or more, and one among those
+with 1 or less. The bad pairs are those that the run ranks too high and too low by the most."""
+FIGURE_8 = "In the paper, a tenth of the NLI data already gives most of the gain (§5.1)."
 
 
 def page(results, tasks, folder):
@@ -65,7 +65,7 @@ def tables(results, task):
 
 
 def runs_table(runs):
-    """What each run is. Its seconds were spent in training, not in measuring and saving."""
+    """What each run is. Its seconds are those of training, without measuring and saving."""
     rows = []
     for run in runs:
         config, log = run.config, read_log(run.path.with_name(LOG))
@@ -81,7 +81,7 @@ def runs_table(runs):
 
 
 def on_dev(result, folder):
-    """Table 5 and figure 7, of one run on STS dev."""
+    """Table 5 and figure 7, for one run on STS dev."""
     run, found = result
     if ("sts", "dev") not in found:
         return []
@@ -93,7 +93,7 @@ def on_dev(result, folder):
 
 
 def table_5(similarity, pairs):
-    """Good and bad pairs of an Sts, as TABLE_5 says."""
+    """Good and bad pairs of an Sts, as TABLE_5 explains them."""
     gap = (rankdata(similarity) - rankdata(pairs.labels)) / len(pairs.labels)
     nearest, highest = np.argsort(np.abs(gap), kind="stable"), np.argsort(-gap, kind="stable")
     kinds = [("good", nearest[pairs.labels[nearest] >= 4]),
@@ -105,7 +105,7 @@ def table_5(similarity, pairs):
 
 
 def more_nli(results, folder):
-    """Figure 8: r against the share of the NLI data, if three or more runs show it."""
+    """Figure 8: r against the share of the NLI data, if runs have three or more shares."""
     percentages, curves = curves_over_nli(results)
     if not curves or len(percentages) < 3:
         return []

@@ -1,6 +1,6 @@
-"""A run in its folder, from initial values to last step; the steps themselves are in core.
+"""The training of a run, from its initial values to its last step; core has the steps themselves.
 
 Read initial.py and word_vectors.py (initial values), tasks.py (what each step trains on), loop.py,
-run.py (its files), monitor.py; settings.py and options.py (what a user gives), chunks.py for
-large batches, workers.py and distributed.py for several processes.
+run.py (a run's files) and monitor.py; then settings.py and options.py (what a user gives),
+chunks.py (large batches), and workers.py and distributed.py (several processes).
 """

@@ -10,21 +10,21 @@ LESS_MEMORY = "train with --optim.chunk or a lower --optim.batch_size"    # advi
 
 
 def loss_and_gradients_of(config):
-    """`loss_and_gradients`, or with optim.chunk the version that needs less memory."""
+    """`loss_and_gradients`, or, if optim.chunk is set, the version that needs less memory."""
     if config.optim.chunk:
         return partial(loss_and_gradients_in_chunks, chunk=config.optim.chunk)
     return loss_and_gradients
 
 
 def loss_and_gradients_in_chunks(model, batch, key=(), weight=1.0, others=None, *, chunk):
-    """`loss_and_gradients` in less memory but more time: `chunk` pairs are encoded at a time.
+    """`loss_and_gradients` with less memory but more time: `chunk` pairs are encoded at a time.
 
-    The loss needs all vectors of the batch, but no cache of an encoder. So a first pass encodes
-    chunk by chunk and keeps only the vectors; then come the loss and the vectors' gradients; a
-    second pass encodes each chunk again, then runs its backward pass ("Scaling Deep Contrastive
-    Learning Batch Size under Memory Limited Setup"). The gradients are the same up to rounding.
-    Dropout draws other bits than for a whole batch, but the same ones in both passes.
-    chunk: pairs; → as `loss_and_gradients`
+    The loss needs all vectors of the batch, but no cache of the encoder. So a first pass encodes
+    chunk by chunk and keeps only the vectors. From these come the loss and the gradients of the
+    vectors. A second pass encodes each chunk again and runs its backward pass ("Scaling Deep
+    Contrastive Learning Batch Size under Memory Limited Setup"). The gradients are the same up to
+    rounding. Dropout draws different bits than for a whole batch, but the same ones in both passes.
+    chunk: a number of pairs; → as `loss_and_gradients`
     """
     xp = array_module(model.params[TABLE])
     sentences = batch.sentences

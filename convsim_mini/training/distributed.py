@@ -2,10 +2,10 @@
 
     OMP_NUM_THREADS=1 mpiexec -n 4 python -m convsim_mini.train …
 
-starts four (pip install mpi4py mpich). Several hosts must share a file system for the run's folder
-and the cache. Each worker has a share of each batch. The gradient of a sum is the sum of gradients,
-so the workers add theirs up, and all take the same step. The batch softmax is the exception,
-because its negatives are on other workers: see `gather` and `reduce_scatter`.
+starts four workers (pip install mpi4py mpich). Several hosts must share a file system for the run's
+folder and the cache. Each worker has a share of each batch. The gradient of a sum is the sum of the
+gradients, so the workers add up their gradients, and all take the same step. The batch softmax is
+the exception, because its negatives are on all workers: see `gather` and `reduce_scatter`.
 """
 
 import os
@@ -41,16 +41,16 @@ def launched():
             from mpi4py import MPI
         if MPI.COMM_WORLD.size == int(number):
             return Workers(MPI)
-        fault = f"mpi4py's MPI sees {MPI.COMM_WORLD.size}; start with the mpiexec of that MPI"
+        fault = f"mpi4py's MPI sees {MPI.COMM_WORLD.size}; use the mpiexec that belongs to that MPI"
     if rank != "0":
         sys.exit(2)
     raise UserError(f"started as one of {number} workers, but {fault}")
 
 
 class Team:
-    """Some of the workers, and what they exchange: MPI between processes, NCCL between GPUs.
+    """Some of the workers, and how they exchange arrays: by MPI, or, between GPUs, by NCCL.
 
-    All of them must call its methods in the same order, or they wait forever.
+    All of them must call a Team's methods in the same order; otherwise they wait forever.
     """
 
     def __init__(self, comm):
@@ -58,7 +58,7 @@ class Team:
         self.gpus = None                                      # NCCL's, made when it is needed
 
     def all_rows(self, x):
-        """All rows of a group, end to end: x: (b, …) → (B, …), and where each worker's begin."""
+        """All workers' rows, end to end: x: (b, …) → (B, …), and where each worker's rows begin."""
         xp = array_module(x)
         begins = np.cumsum([0, *self.comm.allgather(len(x))]).tolist()
         whole = xp.empty((begins[-1], *x.shape[1:]), x.dtype)
@@ -73,7 +73,7 @@ class Team:
         return whole, begins
 
     def sum(self, arrays):
-        """The sums of the workers' arrays, by name. Sent as one. All workers get identical bits."""
+        """The sums of the workers' arrays, by name, sent as one array. All get identical bits."""
         xp = array_module(next(iter(arrays.values())))
         flat = xp.concatenate([*map(xp.ravel, arrays.values())])
         total = xp.empty_like(flat)
@@ -108,7 +108,7 @@ class Workers(Team):
         self.agreed = False
 
     def assign_roles(self, nli_share):
-        """Let the last workers, `nli_share` of all, train NLI. Each task gets its own group."""
+        """Let the last workers, a share of `nli_share`, train NLI. Each task gets its own group."""
         of_nli = min(self.size - 1, max(1, round(nli_share * self.size)))
         self.trains_nli = self.rank >= self.size - of_nli
         self.group = Team(self.comm.Split(self.trains_nli))
@@ -130,13 +130,13 @@ class Workers(Team):
             grads = {name: 0 * p for name, p in model.params.items() if name != TABLE} | grads
         table = self.all_places(joined(grads.pop(TABLE)))
         whole = self.sum(losses | grads) | {TABLE: [table]}
-        # copies: a loss that is kept would keep the array of all gradients
+        # copies, because a loss that is kept would otherwise keep the array of all gradients
         return {name: whole.pop(name).copy() for name in losses}, whole
 
     def all_places(self, grad):
-        """All workers' SparseRows as one, equal rows not yet summed.
+        """The SparseRows of all workers as a single one, in which equal rows are not yet summed.
 
-        So a DAN sends a vector for each sentence; the sums of its rows would be ten times as large.
+        In this form, a DAN sends one vector per sentence; summed rows would be ten times as large.
         """
         xp = array_module(grad.values)
         values, begins = self.all_rows(grad.values)              # (V, d) of all
@@ -145,7 +145,7 @@ class Workers(Team):
         return SparseRows(rows, values, sources)
 
     def part(self, batch):
-        """This worker's b pairs of a Batch of B, as a Batch."""
+        """This worker's b pairs out of a Batch of B, as a Batch."""
         pairs = len(batch.sentences.lengths) // 2
         begin, end = (pairs * (self.group.rank + k) // self.group.size for k in (0, 1))
         sentences = batch.sentences.take(np.r_[begin:end, pairs + begin:pairs + end])
@@ -153,20 +153,20 @@ class Workers(Team):
         return Batch(sentences, labels, batch.task)
 
     def gather(self, v):
-        """All responses of this task's workers, v: (b, e) → (B, e), and where this one's begin."""
+        """The responses of all workers of this task, v: (b, e) → (B, e), and v's first row."""
         everyone, self.begins = self.group.all_rows(v)
         return everyone, self.begins[self.group.rank]
 
     def reduce_scatter(self, dv):
-        """The sum of the gradients of what was gathered last, own rows only: (B, e) → (b, e).
+        """This worker's rows of the summed gradients of what was gathered last: (B, e) → (b, e).
 
-        Each worker's copy of a response has a gradient: the backward of a gather is a sum.
+        Each worker has its own copy of every response, so the copies' gradients are added up.
         """
         begin, end = self.begins[self.group.rank:][:2]
         return self.group.sum({"dv": dv})["dv"][begin:end]
 
     def agree(self, stop):
-        """Whether any worker was asked to stop. By then all of them have finished the same step."""
+        """Whether any worker was asked to stop. All of them have then finished the same step."""
         self.agreed = self.comm.allreduce(stop) > 0
         return self.agreed
 
@@ -178,14 +178,14 @@ class Workers(Team):
                 "pip install nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)"))
 
     def wait(self):
-        """Wait for all workers. Meanwhile, the processor is free for workers that still compute."""
+        """Wait for all workers. Meanwhile, the processor is free for those that still compute."""
         everyone = self.comm.Ibarrier()
         while not everyone.Test():
             time.sleep(0.005)
 
     @contextmanager
     def in_turn(self):
-        """The first worker does something; then the others do the same and print nothing."""
+        """The first worker runs the block; then the others run it, too, but print nothing."""
         if self.rank == 0:
             yield
         self.wait()
@@ -208,6 +208,6 @@ class Workers(Team):
                 raise
             if not isinstance(error, SystemExit):
                 sys.stderr.write(f"worker {self.rank}: {traceback.format_exc()}")
-            time.sleep(1)    # or the launcher may end before it has passed the message on
+            time.sleep(1)    # otherwise the launcher may end before it has passed on the message
             self.comm.Abort(code)
         self.wait()

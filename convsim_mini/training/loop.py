@@ -1,4 +1,4 @@
-"""Training, from a Run's step to its last: measuring, saving, stopping and resuming."""
+"""Training a Run from its current step to its last: measuring, saving, stopping and resuming."""
 
 import threading
 from contextlib import contextmanager, nullcontext
@@ -15,12 +15,12 @@ from .workers import SINGLE_WORKER
 
 
 def run_steps(run, tasks, dev, workers=SINGLE_WORKER):
-    """Train a Run from its step to the last one; measure and save `evaluations` times.
+    """Train a Run from its current step to its last; measure and save it `evaluations` times.
 
     Its parameters change in place if they are on the device already. Ctrl-C, SIGTERM and SIGHUP
-    save a checkpoint after the current step and raise KeyboardInterrupt. Raises UserError, and
-    saves no checkpoint, for a loss that is nan or far too large. With several workers, only the
-    first measures, shows and saves. dev: a function, Model → its measures on dev
+    save a checkpoint after the current step and raise KeyboardInterrupt. A loss that is nan or far
+    too large raises UserError, and no checkpoint is saved. With several workers, only the first
+    one measures, shows and saves. dev: a function, Model → its measures on dev
     """
     config, first = run.config, workers.rank == 0
     xp = device_module(config.device, config.precision, workers.gpu)
@@ -53,7 +53,7 @@ def run_steps(run, tasks, dev, workers=SINGLE_WORKER):
 
 @contextmanager
 def stop_requested():
-    """An event that a first signal of ENDING sets; a second raises KeyboardInterrupt(the first)."""
+    """An event that a signal in ENDING sets; a second raises KeyboardInterrupt(first signal)."""
     asked, signals = threading.Event(), []
 
     def ask(number, frame):

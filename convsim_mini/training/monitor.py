@@ -20,7 +20,7 @@ class Monitor:
     """Shows and records the progress of a Run from its current step.
 
     Records of later steps are removed from the log. dev: Model → its measures; machine: the name of
-    the hardware, see fast/devices.py; seconds: of training, without measuring and saving
+    the hardware (see fast/devices.py); seconds: time spent training, without measuring and saving
     """
 
     def __init__(self, run, dev, machine="unknown"):
@@ -45,12 +45,12 @@ class Monitor:
 
     @property
     def best(self):
-        """The step after 0 that is best on dev, or None."""
+        """The step, other than step 0, that is best on dev, or None."""
         scores = scores_on_dev(self.config, self.measured)
         return max(filter(None, scores), key=scores.get, default=None)
 
     def after_step(self, step, losses):
-        """Keep a step's losses, 0-d arrays by name; log the first, then every `log_every` steps."""
+        """Keep a step's losses, 0-d arrays by name; log at step 1 and every `log_every` steps."""
         for task, loss in losses.items():
             self.losses[task].append(loss)
         if step == 1 or step % self.log_every == 0:
@@ -58,24 +58,24 @@ class Monitor:
         self.bar.update(step - self.bar.n)
 
     def log(self, step):
-        """Log each task's mean loss since the last time. Raises UserError if one is bad."""
+        """Log each task's mean loss since the last call. Raises UserError if a loss exploded."""
         means = {}
         for task, losses in sorted(self.losses.items()):
             values = to_host(array_module(losses[0]).stack(losses)).tolist()           # one wait
             means[task] = mean = sum(values) / len(values)
             most = EXPLODED * max(1, abs(self.first.setdefault(task, mean)))    # it may be 0
             if not mean <= min(most, sys.float_info.max):     # nan is not, nor is infinity
-                raise UserError(f"step {step:,}: the loss is {mean:.4g}, expected at most "
-                                f"{most:.4g}, because it began at {self.first[task]:.4g}; the "
-                                "earlier checkpoints are kept; train again with a lower "
-                                "--optim.learning_rate and --optim.table_learning_rate")
+                raise UserError(f"step {step:,}: the loss is {mean:.4g}; expected at most "
+                                f"{most:.4g} (it began at {self.first[task]:.4g}); earlier "
+                                "checkpoints are kept; lower --optim.learning_rate and "
+                                "--optim.table_learning_rate, and train again")
         if means:
             self.losses.clear()
             self.bar.set_postfix({task: f"{means[task]:.3f}" for task in means}, refresh=False)
             self._write(self.steps, {"step": step, **means})
 
     def checkpoint(self, step, model, state, measured):
-        """Measure, if `measured`, and save. Raises UserError if a loss is bad."""
+        """Save a Model, and measure it first if `measured`. Raises UserError as `log` does."""
         self.log(step)
         self.seconds += time.perf_counter() - self.began
         if measured:
@@ -111,8 +111,8 @@ class Monitor:
 def plot_curves(path, losses, measured, best):
     """Plot P@N and NLI's accuracy on dev, and the losses, against steps.
 
-    losses: records of "loss" and "nli_loss" in training; measured: records of measures on dev;
-    best: the step of the weights that are kept, or None
+    losses: records with "loss" or "nli_loss" in training; measured: records of measures on dev;
+    best: the step whose weights are kept, or None
     """
     figure, (right, wrong) = new_figure(columns=2)
     for n in N:
@@ -133,7 +133,7 @@ def plot_curves(path, losses, measured, best):
 
 
 def _curve(axes, records, key, label, style="o-"):
-    """Plot a key's values against steps, skipping records without it."""
+    """Plot the values of a key against steps; records without that key are skipped."""
     points = [(record["step"], record[key]) for record in records if key in record]
     if points:
         axes.plot(*zip(*points), style, linewidth=1, label=label)

@@ -17,7 +17,7 @@ from ..core.initial import parameter_shapes
 from .run import describe
 from .settings import config_from_dict, flat, settings
 
-# Settings that a run with --init takes from the run that --init names.
+# Settings that a run takes from the run that its --init names.
 INHERITED = {"pairs", "columns", "encoding", *(name for name in settings() if "." in name)}
 
 
@@ -27,13 +27,13 @@ def parse(argv):
     if given.pop("plain", False):
         os.environ[PLAIN] = "1"                               # before twins are installed
     if "resume" in given and not given.keys() <= {"resume", "device"}:
-        raise UserError("--resume: expected a run's folder and no other option but --device; to "
-                        "train with other settings: --config RUN/config.json")
+        raise UserError("--resume: expected a run's folder and no other option except --device; to "
+                        "train with other settings, use --config RUN/config.json")
     return given
 
 
 def config_of(given):
-    """The Config of what a user gives: dotted name → value, or text as on the command line.
+    """The Config that a user's settings give: dotted name → value, or text as on a command line.
 
     Raises UserError for settings and files that cannot be used.
     """
@@ -58,7 +58,7 @@ def config_of(given):
 
 
 def expanded(given):
-    """Settings and what they stand for: an `encoder` is short for a preset, `epochs` give steps."""
+    """Settings with shorthands expanded: an `encoder` means a preset; `epochs` unset the steps."""
     given = ({"steps": None} if "epochs" in given else {}) | given
     if encoder := given.pop("encoder", None):
         preset = ENCODERS[encoder].preset if encoder in ENCODERS else "chat"
@@ -67,7 +67,7 @@ def expanded(given):
 
 
 def settings_in_file(path):
-    """The settings in the file of --config; {} without one."""
+    """The settings in the file that --config names; {} if it names none."""
     if not path:
         return {}
     values = read_object(path, "cannot be read as JSON", "expected a run's config.json", "--config")
@@ -81,10 +81,10 @@ def of_preset(name):
 
 
 def inherited(origin, asked):
-    """What a run with --init starts from, below the user's own settings, `asked`: a dict.
+    """The settings of a run with --init, before the user's own, `asked`, override them: a dict.
 
-    origin: the Config of the run that --init names. Columns and encoding belong to its pairs. The
-    values of a preset that the user names override that run's.
+    origin: the Config of the run that --init names. Its columns and encoding apply only to its own
+    pairs. If the user names a preset, the preset's values override those of that run.
     """
     run = flat(dataclasses.asdict(origin))
     left_out = {"columns", "encoding"} if "pairs" in asked else set()
@@ -98,8 +98,8 @@ def for_other_pairs(run, asked):
     """Settings that suit a run which continues on other pairs; {} for the same pairs and for NLI.
 
     Eight epochs at a third of the preset's rates, however many runs came before (ours: 627 pairs of
-    chats about given topics raise P@1 from 22.4 to 23.4; two epochs at the full rates raise it to
-    22.5). run: settings of the run to start from; asked: the user's
+    chats about given topics raise P@1 from 22.4 to 23.4; two epochs at the full rates, only to
+    22.5). run: the settings of the run to start from; asked: the user's settings
     """
     if "nli" in asked or absolute(asked.get("pairs", run["pairs"])) == run["pairs"]:
         return {}
@@ -111,7 +111,7 @@ def for_other_pairs(run, asked):
 
 
 def absolute(place):
-    """The absolute name of a folder, or of each file in a list; a link there keeps its suffix."""
+    """The absolute name of a folder (links resolved), or of each file in a list (links kept)."""
     if isinstance(place, list):
         return [os.path.abspath(path) for path in place]
     if (found := os.path.expanduser(place)).startswith("~"):
@@ -121,32 +121,32 @@ def absolute(place):
 
 
 def check_shapes(config, origin):
-    """Raise a UserError for settings that change the shape of a weight of --init's run, origin."""
+    """Raise a UserError for settings that change a weight's shape. origin: --init's Config."""
     def shapes(**group):
         one = dataclasses.replace(origin, **group)
         return parameter_shapes(one.model, 1 + one.text.pieces + one.bigram_rows)
 
-    changed = [f"--{group}.{name} {value}: the run of --init has {getattr(before, name)}"
+    changed = [f"--{group}.{name} {value}: the run that --init names has {getattr(before, name)}"
                for group, before in (("text", origin.text), ("model", origin.model))
                for name, value in vars(getattr(config, group)).items()
                if shapes(**{group: dataclasses.replace(before, **{name: value})}) != shapes()]
     if changed:
-        raise UserError(f"{', '.join(changed)}; its weights cannot change shape: leave this out")
+        raise UserError(f"{', '.join(changed)}; its weights cannot change shape; leave this out")
 
 
 def config_parser(all_options=False):
-    """The parser of the training command; with all_options its help shows every setting."""
+    """The parser of the training command; with all_options, its help shows every setting."""
     parser = Parser(
         "convsim_mini.train", "Train a sentence encoder on conversations.", SYNONYMS,
         usage="%(prog)s [options]",
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=24, width=100),
         argument_default=argparse.SUPPRESS)
-    parser.add_argument("--help-all", action="help", help="Show the options of text, model and "
-                        "optim as well.")
+    parser.add_argument("--help-all", action="help", help="Show this help with the options "
+                        "of the groups text, model and optim as well.")
     parser.add_argument("--config", metavar="FILE",
                         help="JSON file of settings, such as a run's config.json.")
     parser.add_argument("--encoder", choices=ENCODERS,
-                        help="Short for the --preset that learns in minutes with this encoder.")
+                        help="Shorthand for the --preset that trains this encoder in minutes.")
     parser.add_argument("--resume", metavar="RUN",
                         help="Resume the stopped run RUN; only its --device may be changed.")
     parser.add_argument("--plain", action="store_true", help="Run core/ exactly as written, "

@@ -33,8 +33,8 @@ from .settings import config_from_dict
 MODEL, TRAINING, LOG = "model.safetensors", "training.safetensors", "log.jsonl"
 PAIRS = f"{OURS}.pairs.jsonl"    # what `fit` was given, if not in a file
 TUNED, STATE = "tuned", "state."    # arrays that are not weights; the second is a prefix
-# Settings that do not tell runs apart: where files are (pairs and NLI data have checksums), and how
-# to compute.
+# Settings that do not distinguish runs: where files are (pairs and NLI data have checksums), and
+# how to compute.
 PLACES = {"run", "init", "pairs", "columns", "encoding", "nli", "data", "cache", "device",
           "optim.chunk"}
 
@@ -56,12 +56,12 @@ class Run(NamedTuple):
 
     @property
     def folder(self):
-        """The folder of its file."""
+        """The folder that holds the run's file."""
         return self.path.parent
 
     @property
     def name(self):
-        """What to call it: its folder, or its file if somebody gave that a name."""
+        """The run's name: that of its folder, or of its file if somebody has renamed the file."""
         return self.folder.resolve().name if self.path.name == MODEL else self.path.stem
 
 
@@ -91,12 +91,12 @@ def keep_as_best(folder):
 
 
 def save_tuned(run, matrix):
-    """Add the matrix (e, e) that `tune` learned to a Run's file; → the Run with it.
+    """Add the matrix (e, e) that `tune` learned to a Run's file; → the Run with the matrix.
 
     Raises UserError if the run is still training.
     """
     if not finished(run.folder):
-        raise UserError(f"{run.folder}: its training is not finished; finish it first: " +
+        raise UserError(f"{run.folder}: the training is not finished; finish it first: " +
                         python_m("convsim_mini.train --resume", run.folder))
     arrays, about = load_arrays(run.path)
     matrix = matrix.astype(np.float32)
@@ -105,7 +105,7 @@ def save_tuned(run, matrix):
 
 
 def load_run(run, device="cpu"):
-    """Open a run, by its folder or its file, on "cpu" or "gpu". Raises UserError."""
+    """Load a run, given its folder or its file, to "cpu" or "gpu". Raises UserError."""
     path = file_of(run)
     arrays, about = load_arrays(path)
     run = _run_of(path, about)
@@ -124,7 +124,7 @@ def load_run(run, device="cpu"):
 
 
 def describe(run):
-    """A Run without its arrays, from its folder or its file. Raises UserError."""
+    """A Run without its arrays, given its folder or its file. Raises UserError."""
     path = file_of(run)
     return _run_of(path, load_arrays(path, about_alone=True)[1])
 
@@ -147,7 +147,7 @@ def file_of(run):
     if Path(path, MODEL).is_file():
         return path / MODEL
     if Path(path, TRAINING).is_file():
-        raise UserError(f"{path}: holds no {MODEL}: the run stopped before its first "
+        raise UserError(f"{path}: has no {MODEL}, because the run stopped before its first "
                         f"checkpoint; resume it: {python_m('convsim_mini.train --resume', path)}")
     raise UserError(f"{path}: is not a run: it has no {MODEL}; train one: "
                     f"{python_m('convsim_mini.train')}")
@@ -167,7 +167,7 @@ def finished(folder):
 def new_run_folder(config):
     """Make a run's folder and hold its lock. Raises UserError if that fails.
 
-    PAIRS may be in it already.
+    The folder may already hold PAIRS.
     """
     names = (f"runs/{config.preset}-{k}".removesuffix("-1") for k in itertools.count(1))
     folder = Path(config.run or next(name for name in names if not Path(name).exists()))
@@ -178,24 +178,24 @@ def new_run_folder(config):
 
 
 def make_unused(folder):
-    """Make a run's folder. Raises UserError if it holds more than PAIRS and locks."""
+    """Make a run's folder. Raises UserError if it already holds more than PAIRS and locks."""
     with user_errors(f"{folder}: cannot be made", "choose another folder with --run"):
         folder.mkdir(parents=True, exist_ok=True)
         if not all(path.name.startswith(OURS) for path in folder.iterdir()):
-            raise UserError(f"{folder}: exists already and is left as it is; choose another "
+            raise UserError(f"{folder}: already exists and was not changed; choose another "
                             "folder with --run")
 
 
 def lock_of(folder):
     """The lock of an existing run's folder. Raises UserError."""
-    newest(folder)                                            # or locking makes a mistyped folder
+    newest(folder)    # raises UserError for a mistyped folder; locking would make it
     return _locked(folder)
 
 
 @contextmanager
 def _locked(folder):
     """Hold a run's lock; if a signal stops its training, say how to resume it."""
-    with locked(folder, f"{folder}: another process is training in it; wait for it, or stop it"):
+    with locked(folder, f"{folder}: another process is training in it; wait for it or stop it"):
         try:
             yield
         except (KeyboardInterrupt, SystemExit):
@@ -206,7 +206,7 @@ def _locked(folder):
 
 
 def read_log(path):
-    """The records of a log.jsonl; a last line that is half written is left out.
+    """The records of a log.jsonl; if its last line is only half written, that is left out.
 
     Raises UserError for other damage.
     """
@@ -219,4 +219,4 @@ def check_corpus(run, corpus):
     """Raise a UserError unless the Corpus is the one that a Run was trained on."""
     if corpus.checksum != run.corpus:
         raise UserError(f"{run.folder}: the pair files are not those that this run was trained on, "
-                        "or another version prepared them; put the old ones back or train again")
+                        "or another version prepared them; restore the old files, or train again")

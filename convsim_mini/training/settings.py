@@ -1,4 +1,4 @@
-"""Settings by their dotted names, and a Config from them: what is wrong is named."""
+"""Settings by their dotted names, and a Config made of them; errors name what is wrong."""
 
 import dataclasses
 import re
@@ -31,7 +31,7 @@ def flat(values, group=""):
 def config_from_dict(values, where=""):
     """A dict of settings, nested or with dotted names, as a Config. Raises UserError.
 
-    where: the file that they come from; "": the command line, where numbers are str
+    where: the file that they come from; "": the command line, on which numbers are str
     """
     prefix = f"{where}: " if where else "--"
     values, known, nested = flat(values), settings(), {}
@@ -54,7 +54,7 @@ def config_from_dict(values, where=""):
 
 
 def _explained(message, values):
-    """msgspec's "Expected `int`, got `str` - at `$.steps`" as "steps many: expected int"."""
+    """Turn msgspec's "Expected `int`, got `str` - at `$.steps`" into "steps many: expected int"."""
     expected, _, place = message.rpartition(" - at `$.")
     expected, name = re.sub(r"`|, got `\w+`", "", expected), re.match(r"[\w.]+", place)[0]
     value, choices = str(values[name]), get_args(settings()[name].type)
@@ -65,7 +65,7 @@ def _explained(message, values):
 
 
 def _fault(config):
-    """What is wrong with a Config whose values are each in range, or None."""
+    """What is wrong with a Config although each of its values is in range, or None."""
     model, dim = config.model, config.model.embedding_dim
     if model.encoder not in ENCODERS:
         return f"model.encoder {model.encoder}: expected {', '.join(ENCODERS)}"
@@ -73,7 +73,7 @@ def _fault(config):
     if "heads" in encoder.settings and (dim % model.heads or dim % 2):
         return f"model.embedding_dim {dim}: expected an even multiple of the {model.heads} heads"
     if model.bag and "bag" not in encoder.settings:
-        return f"model.bag true: a {encoder.short} has none; use it with --encoder transformer"
+        return f"model.bag true: a {encoder.short} has no bag; use it with --encoder transformer"
     if len(config.columns) not in (0, 2):
-        return f"columns {' '.join(config.columns)}: expected two names, of input and response"
+        return f"columns {' '.join(config.columns)}: expected two names, for input and response"
     return None

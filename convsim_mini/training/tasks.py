@@ -1,4 +1,4 @@
-"""What each step trains on: conversations, inference (NLI) or both; in which batches."""
+"""What each step trains on: conversations, inference (NLI) or both; and in which batches."""
 
 import dataclasses
 import itertools
@@ -14,7 +14,7 @@ from ..data.snli import encode_entailments, encode_snli, find_snli, read_snli
 
 
 class Tasks(NamedTuple):
-    """Splits to train on, and NLI pairs to measure on; the NLI ones are None without that task."""
+    """Splits to train on, and NLI pairs to measure on; fields of NLI are None without that task."""
 
     conversation: Split
     nli: Split | None = None
@@ -41,10 +41,10 @@ def open_tasks(config, corpus):
 def batches_of_tasks(config, tasks, first_step=0, trains_nli=None):
     """Yield the Batch of each step from `first_step` on, without end; the tasks take turns.
 
-    A task's batches are those of a training on that task only. trains_nli: whether this worker
-    trains NLI in every step; None: the tasks take turns
+    Each task gets the batches that it would get if it were the only one. trains_nli: whether this
+    worker trains NLI in every step; None: the tasks take turns
     """
-    # a run that starts from another with --init sees other batches than that one
+    # with --init, a run sees other batches than the run that it starts from
     config = dataclasses.replace(config, seed=config.seed + (config.stage << 112))
     batches = []
     for split, size, steps, done in zip(
@@ -59,21 +59,21 @@ def batches_of_tasks(config, tasks, first_step=0, trains_nli=None):
 
 
 def nli_steps(config, step):
-    """How many of the first `step` steps train NLI; they are spread evenly."""
+    """How many of the first `step` steps train NLI; these steps are spread evenly."""
     if len(config.taught) == 2:
         return math.floor(config.nli_share * step)
     return step if config.second_task else 0
 
 
 def steps_of_tasks(config, steps):
-    """How many of the first `steps` steps train on conversations, how many train NLI."""
+    """How many of the first `steps` steps train on conversations, and how many train NLI."""
     if config.optim.nli_workers:                              # each trains both
         return steps, steps
     return steps - nli_steps(config, steps), nli_steps(config, steps)
 
 
 def fitting_batches(config, tasks, workers):
-    """A Config with batches no larger than what there is to train on. Raises UserError."""
+    """A Config whose batches are no larger than the data to train on. Raises UserError."""
     grown = schedule.GROWN if config.optim.drop_at < 1 else 1
     sizes = {}
     for name, split in (("batch_size", tasks.conversation), ("nli_batch_size", tasks.nli)):
@@ -85,12 +85,12 @@ def fitting_batches(config, tasks, workers):
             raise UserError(f"--optim.{name} {sizes[name]}: expected {max(2, workers)} or more "
                             f"pairs in a batch; there are {most:,} to train on")
         if most < asked:
-            print(f"--optim.{name} {most}: there are no more pairs to train on\n")
+            print(f"--optim.{name} {most}: lowered, because there are too few pairs to train on\n")
     return dataclasses.replace(config, optim=dataclasses.replace(config.optim, **sizes))
 
 
 def with_steps(config, tasks):
-    """A Config with its number of steps: its own, or as many as its epochs take."""
+    """A Config with a number of steps: the one that it has, or as many as its epochs take."""
     if config.steps:
         return config
     optim, first, size = config.optim, tasks.conversation, config.optim.batch_size

@@ -16,11 +16,11 @@ def ppmi_svd(split, words, dim, rng):
     """Word vectors from co-occurrence: truncated SVD of positive pointwise mutual information.
 
     PPMI_wc = max(0, ln [p(w, c) / (p(w) q(c))]), q(c) ∝ p(c)^¾, over windows of 5 words to either
-    side, for the 30,000 most frequent words; U of its SVD, rows scaled to the length of a random
-    row (Levy, Goldberg and Dagan 2015 compare these choices).
+    side, for the 30,000 most frequent words. Of its SVD we take U, with rows scaled to the length
+    of a random row (Levy, Goldberg and Dagan 2015 compare these choices).
     split: Split; words: how many ids are words; dim: number of columns
-    → float32 (min(words, 30,000), dim), with at most words − 1 columns; a word that never
-    occurs next to another has a zero row
+    → float32 (min(words, 30,000), dim), with at most words − 1 columns; the row of a word that
+    never occurs near another one is zero
     """
     words = min(words, MOST_WORDS)
     counts = cooccurrences(split, words)
@@ -42,8 +42,8 @@ def ppmi_svd(split, words, dim, rng):
 def left_singular_vectors(matrix, k, rng):
     """Approximate left singular vectors, for the k largest singular values (Halko et al. 2011).
 
-    Products with the matrix turn random columns towards these vectors, and `orthonormal` keeps
-    them apart. matrix: CSR (n, m); rng: numpy Generator → (n, k), best first
+    Products with the matrix turn random columns towards these vectors, and `orthonormal` keeps the
+    columns apart. matrix: CSR (n, m); rng: numpy Generator → (n, k), best first
     """
     transposed = matrix.T.tocsr()
     columns = rng.standard_normal((matrix.shape[1], min(k + MORE, *matrix.shape)), np.float32)
@@ -57,9 +57,9 @@ def left_singular_vectors(matrix, k, rng):
 
 
 def orthonormal(columns):
-    """Orthonormal columns that span what these do: CholeskyQR2 (Yamamoto et al. 2015).
+    """Orthonormal columns with the span of the given ones: CholeskyQR2 (Yamamoto et al. 2015).
 
-    A = Q Lᵀ with AᵀA = L Lᵀ; the second pass removes the first one's rounding errors. This takes a
+    A = Q Lᵀ with AᵀA = L Lᵀ. A second pass removes the rounding errors of the first. This takes a
     third of the time of QR, which is the fallback for dependent columns. (n, k) → (n, k)
     """
     basis = columns
@@ -73,13 +73,13 @@ def orthonormal(columns):
 
 
 def _product(matrix, columns):
-    """CSR matrix @ dense columns. Each core's rows hold about equally many values."""
+    """CSR matrix @ dense columns. Each core gets rows with about the same number of values."""
     return np.concatenate(on_all_cores(lambda rows: matrix[rows] @ columns,
                                        fair_shares(matrix.indptr[:-1])))
 
 
 def cooccurrences(split, words):
-    """How often two of the first `words` ids are within 5 places in a sentence: symmetric CSR."""
+    """How often two of the first `words` ids are ≤ 5 places apart in a sentence: symmetric CSR."""
     counts = scipy.sparse.csr_matrix((words, words), dtype=np.float32)
     cuts = np.searchsorted(split.offsets, np.arange(0, len(split.ids), TOKENS_AT_ONCE))
     for first, last in zip(cuts, [*cuts[1:], len(split.offsets) - 1]):

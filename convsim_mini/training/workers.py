@@ -1,6 +1,6 @@
 """A single worker. A reader who trains with one process can skip what its methods do.
 
-distributed.py has Workers, several processes that train on one batch together.
+distributed.py defines Workers: several processes that train on one batch together.
 """
 
 from contextlib import nullcontext
@@ -10,7 +10,7 @@ from .chunks import loss_and_gradients_of
 
 
 class SingleWorker:
-    """With one process there is nothing to exchange. Workers has methods of the same names."""
+    """With one process, there is nothing to exchange. Workers has methods with the same names."""
 
     rank, size, gpu, trains_nli = 0, 1, 0, None
 

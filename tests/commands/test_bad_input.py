@@ -32,7 +32,7 @@ train --steps many                          | --steps many int
 train --optim.learning_rate nan             | --optim.learning_rate nan > 0
 train --steps NINES                         | --steps 99999 out of range
 train --model.layers 8 65537                | --model.layers 65537 <= 65536
-train --resume run --steps 9                | --resume folder no other option but --device
+train --resume run --steps 9                | --resume folder no other option except --device
 train --encoder lstm                        | lstm
 train --encoder transformer --model.embedding_dim 18 --model.heads 4 | --model.embedding_dim 18 even
 train --config cut.json                     | cut.json JSON
@@ -44,7 +44,7 @@ train --pairs here.csv                      | here.csv row
 train --pairs good.tsv --columns question   | columns question two
 train --pairs good.tsv --encoding utf-16    | --encoding utf-16 ASCII cp1252
 train --pairs good.tsv --run /proc/run      | /proc/run
-train --pairs good.tsv --run run            | run exists already
+train --pairs good.tsv --run run            | run already exists
 train --init run --text.pieces 17           | --text.pieces 17 --init
 train --init run --model.layers 17          | --model.layers 17 --init 16
 train --task multitask                      | --task multitask --nli

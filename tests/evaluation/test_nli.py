@@ -106,7 +106,7 @@ def test_a_multitask_run_learns_both(trained, nli_folder, tmp_path):
 
     done = command("evaluation.nli", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("SNLI dev, 200 pairs (1 without a label or a text left out)")
+    assert done.stdout.startswith("SNLI dev, 200 pairs (1 left out: no label or no text)")
     figures = [float(line.split("[")[0].split()[-1]) for line in done.stdout.splitlines()[4:6]]
     best = [record for record in measured if record["step"] == load_run(tmp_path / "run").step][0]
     assert figures[0] == pytest.approx(best["nli"], abs=0.06) and figures[0] > figures[1] > 30

@@ -181,8 +181,8 @@ def test_a_run_that_no_step_makes_better_keeps_its_first_values(config, monkeypa
     assert found.step == 0 and finished(folder)
     first = train.starting_model(found.config, corpus).params
     assert all((found.model.params[name] == first[name]).all() for name in first)
-    assert "did not improve it: too few pairs or steps. Start from another run: --init" in (
-        train.summary(folder, corpus, before))
+    assert ("did not improve them: there are too few pairs or steps. Start from another run: "
+            "--init") in train.summary(folder, corpus, before)
 
 
 def test_half_the_bits_of_a_finished_run_measure_the_same(config):

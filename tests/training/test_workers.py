@@ -101,7 +101,7 @@ def test_workers_have_the_loss_and_the_gradients_of_one_process(number, tmp_path
 def test_two_workers_train_what_one_process_trains_and_one_of_them_speaks(
         alone, options, tmp_path):
     done = job(2, "-m", "convsim_mini.train", *options, "--run", alone[0], cwd=tmp_path)
-    assert done.returncode == 2 and "exists already" in done.stderr
+    assert done.returncode == 2 and "already exists" in done.stderr
     done = job(2, "-m", "convsim_mini.train", *options, "--run", tmp_path / "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert_same_run(tmp_path / "run", alone[0])

@@ -1,7 +1,7 @@
 """Every setting of training, with its default and where the default comes from.
 
-"paper §…" is Yang et al. 2018; "ours" gives the reason. P@1 values near 33 are from the test set of
-the default corpus (report/README.md). A preset is a named set of changes to the defaults.
+"paper §…" refers to Yang et al. 2018; "ours" is followed by our reason. P@1 near 33 was measured on
+the default corpus's test set (report/README.md). A preset is a named set of changes to defaults.
 """
 
 from dataclasses import dataclass, field
@@ -22,16 +22,16 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 @dataclass(frozen=True)
 class TextConfig:
-    """Sentences to ids."""
+    """How sentences become ids."""
 
     pieces: PositiveInt = 30_000
-    """Most pieces of words, one row each; a frequent word is one (ours: the paper gives none)."""
+    """Maximum number of word pieces, one row each; a frequent word is one (paper: not given)."""
     bigram_buckets: PositiveInt = 200_000
     """Rows shared by all bigrams of pieces (ours: the paper gives no number)."""
     filters_off: list[Literal["long", "not_alphabetic", "link_or_mention", "bot"]] = field(
         default_factory=list)
-    """Filters of the paper's §3 to switch off: "long" (350 characters), "not_alphabetic" (70%
-    letters or less), "link_or_mention", "bot" (ours: for mail and the like)."""
+    """Filters of the paper's §3 to switch off, for mail and the like (ours): "long" (350 characters
+    or more), "not_alphabetic" (70% letters or less), "link_or_mention", "bot"."""
 
 
 @dataclass(frozen=True)
@@ -39,41 +39,41 @@ class ModelConfig:
     """Encoder, response network and loss."""
 
     encoder: str = "dan"
-    """The "dan" of the paper's §2.3.1, the "transformer" of §2.3.2, or another in ENCODERS."""
+    """The "dan" of the paper's §2.3.1, the "transformer" of §2.3.2, or another name in ENCODERS."""
     embedding_dim: Width = 500
-    """Width of embeddings and of a Transformer (ours: that of sentence embeddings)."""
+    """Width of embeddings and of a Transformer (ours: as wide as sentence embeddings)."""
     layers: Annotated[Widths, Meta(min_length=1)] = field(default_factory=lambda: [500])
-    """Widths of the encoder's fully connected layers, the sentence embedding's last (paper §3.1:
-    300, 300, 500; ours: one layer learns more in minutes: P@1 33, not 26, STS 75, not 72)."""
+    """Widths of the encoder's fully connected layers; the last is the sentence embedding's (paper
+    §3.1: 300, 300, 500; ours: one layer learns more in minutes: P@1 33, not 26; STS 75, not 72)."""
     response_hidden: Widths = field(default_factory=list)
-    """Widths of the response network's layers but the last (paper §2.2: not given; ours: none)."""
+    """Widths of the response network's hidden layers (paper §2.2: not given; ours: none)."""
     nli_hidden: Width = 512
     """Width of the hidden layer of NLI's classifier (paper §2.4)."""
     residual_response: bool = True
-    """The response is v′ = v + layers(v), not layers(v) (ours: P@1 33 instead of 24)."""
+    """Whether the response is v′ = v + layers(v), not just layers(v) (ours: P@1 33, not 24)."""
     unit_response: bool = True
-    """The response v′ has unit length, too (ours: a score is then a cosine)."""
+    """Whether the response v′ also has unit length (ours: a score is then a cosine)."""
     scale: PositiveFloat = 15.0
-    """Factor on scores, 1/temperature (paper §2.2: 1; ours: cosines span only −1 … 1; 20 is as
+    """Factor on scores, 1/temperature (paper §2.2: 1; ours: cosines are only −1 to 1; 20 is just as
     good on Reddit)."""
     encoder_bias: bool = False
-    """The encoder's last linear layer has a bias (ours: none; P@1 and STS are the same)."""
+    """Whether the encoder's last linear layer has a bias (ours: no; P@1 and STS are the same)."""
     start: Literal["corpus", "random"] = "corpus"
-    """Initial values: with "corpus", pieces start from their co-occurrences, frequent ones shorter;
-    bigrams start at zero, square layers as the identity (ours: P@1 33; 18 if all are
-    "random")."""
+    """Initial values. "corpus": vectors of pieces come from co-occurrences, shorter for frequent
+    pieces; bigrams' vectors are zero; square layers are the identity (ours: P@1 33; 18 if all
+    values are "random")."""
     transformer_layers: Annotated[int, Meta(ge=1, le=1_000)] = 6
-    """Layers of the Transformer (paper §3.1: 6)."""
+    """Number of layers of the Transformer (paper §3.1: 6)."""
     heads: Width = 8
-    """Attention heads of each layer (paper §3.1: 8)."""
+    """Number of attention heads in each layer (paper §3.1: 8)."""
     hidden: Width = 2048
     """Width of the position-wise feed-forward networks (paper §3.1: 2048)."""
     dropout: Annotated[float, Meta(ge=0, le=0.99)] = 0.1
-    """Share of a Transformer's values dropped in training, in 1/256ths (tensor2tensor's 0.1)."""
+    """Share of a Transformer's values dropped in training, in 1/256ths (0.1: tensor2tensor's)."""
     bag: bool = False
-    """A Transformer adds to a DAN's sentence vector and starts as that DAN (ours)."""
+    """Whether a Transformer starts as a DAN and adds to that DAN's sentence vector (ours)."""
     max_tokens: PositiveInt = 256
-    """Pieces after which a sentence is cut (ours: attention's cost grows with the square)."""
+    """A sentence is cut after this many pieces (ours: attention's cost grows quadratically)."""
 
 
 @dataclass(frozen=True)
@@ -81,52 +81,52 @@ class OptimConfig:
     """How the parameters are learned."""
 
     optimizer: Literal[*OPTIMIZERS] = "adaptive"
-    """The paper's "sgd" (§3.1), or "adaptive": Adam, Adagrad on the table (ours: fewer steps)."""
+    """"sgd" (paper §3.1), or "adaptive": Adam, with Adagrad on the table (ours: fewer steps)."""
     batch_size: PositiveInt = 1024
-    """Pairs in a batch of replies (paper §3.1: 128; ours: fewer steps)."""
+    """Number of pairs in a batch of replies (paper §3.1: 128; ours: fewer steps)."""
     nli_batch_size: PositiveInt = 256
-    """Pairs in a batch of NLI (paper §3.1: 128; ours: as many pairs in fewer steps)."""
+    """Number of pairs in a batch of NLI (paper §3.1: 128; ours: as many pairs in fewer steps)."""
     nli_weight: PositiveFloat = 30.0
-    """Factor on the gradients of NLI's classes (ours: with 1, 10, 30 dev was 63.5, 66.5, 67.2)."""
+    """Factor on the gradients of NLI's classes (ours: 1, 10, 30 gave 63.5, 66.5, 67.2 on dev)."""
     nli_workers: Annotated[float, Meta(gt=0, lt=1)] | None = None
-    """Share of several workers that trains NLI in each step while the others train on conversations
-    (paper §3.1: 5%), and weight of its gradients. null: nli_share says how tasks take turns."""
+    """With several workers, the share that trains NLI in each step, while the others train on
+    conversations (paper §3.1: 5%), and the weight of NLI's gradients. null: see nli_share."""
     learning_rate: PositiveFloat = 3e-4
     """Learning rate of dense parameters (paper §3.1: 0.01 for SGD; ours: found on dev)."""
     table_learning_rate: PositiveFloat = 0.2
     """Learning rate of the embedding table (paper: the same; ours: found on dev)."""
     loss: Literal["mean", "sum"] = "mean"
-    """The batch's "mean" or "sum"; the paper does not say. 4,000 steps of its SGD took P@1 to 5.6
-    with the sum, to 1.6 with the mean. "adaptive" learns the same from both."""
+    """The batch's "mean" or "sum"; the paper does not say which. 4,000 steps of its SGD took P@1 to
+    5.6 with the sum, and to 1.6 with the mean. "adaptive" learns the same from both."""
     warmup: Share = 0.1
-    """Share of the steps over which the rates rise from zero (ours: the first steps are noise)."""
+    """Share of steps over which learning rates rise from zero (ours: the first steps are noise)."""
     decay: Literal["linear", "none"] = "linear"
-    """"linear": the rates fall to zero at the last step (ours: short runs benefit)."""
+    """"linear": learning rates fall to zero at the last step (ours: short runs benefit)."""
     drop_at: Share = 1.0
-    """Share of the steps after which batches are twice as large and rates a tenth; 1: never (paper
-    §3.1: after 30 of 40 million steps)."""
+    """Share of steps after which batches are twice as large and learning rates a tenth as large; 1:
+    never (paper §3.1: after 30 of 40 million steps)."""
     chunk: PositiveInt | None = None
-    """Pairs encoded at once, for batches that do not fit into memory (GradCache, Gao et al. 2021);
-    null: the whole batch. A step takes longer; gradients are the same (dropout's bits are not)."""
+    """Pairs encoded at once, if a batch does not fit in memory (GradCache, Gao et al. 2021); null:
+    all of them. Steps take longer; gradients are the same, but dropout draws other bits."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """Everything a run depends on; stored in its folder, from which `--config` replays it."""
+    """Everything that a run depends on, stored in its folder, so that `--config` can repeat it."""
 
     preset: Literal["chat", "similarity", "paper", "paper-multitask", "transformer",
                     "transformer-small"] = "chat"
-    """A named set of changes to the defaults. "chat" (a DAN), "similarity" (that, with entailments)
-    and "transformer-small" take minutes; "paper" (a DAN), "transformer" and their second stage,
-    "paper-multitask", follow the paper."""
+    """A named set of changes to the defaults. "chat" (a DAN), "similarity" (a DAN that also learns
+    entailments) and "transformer-small" take minutes; "paper" (a DAN), "transformer" and their
+    second stage, "paper-multitask", follow the paper."""
     task: Literal["conversation", "multitask", "nli", "entailment"] = "conversation"
-    """What to learn besides conversations: "multitask": natural language inference (paper §2.4);
-    "entailment": picking what a premise entails (ours). "nli": only inference (ours: control)."""
+    """What to learn besides conversations. "multitask": natural language inference (paper §2.4);
+    "entailment": picking what a premise entails (ours). "nli": inference only (ours: a control)."""
     init: str | None = None
-    """Folder of a run to start from (paper §3.1: the multitask model). Its settings apply unless
-    an option overrides them. Other pairs (ours): 8 epochs at a third of the rates."""
+    """Folder of a run to start from (paper §3.1: the multitask model). Its settings apply unless an
+    option overrides them. Other pairs get 8 epochs at a third of the learning rates (ours)."""
     stage: Annotated[int, Meta(ge=0, lt=2**15)] = 0
-    """How many runs came before this one; --init sets it (ours: each run sees other batches)."""
+    """How many runs came before this one; set by --init (ours: so each run sees other batches)."""
     nli: str | None = None
     """Folder with snli_1.0_train.jsonl and snli_1.0_dev.jsonl, or with snli_1.0/."""
     nli_share: Annotated[float, Meta(gt=0, lt=1)] = 0.05
@@ -134,10 +134,10 @@ class Config:
     nli_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Share of the NLI pairs, or of the entailments, to train on (the paper's figure 8)."""
     pairs: list[str] = field(default_factory=list)
-    """Files of pairs or logs, also .gz or .zst; data_scripts/README.md says which kinds. null:
-    chitchat-dataset."""
+    """Files of pairs or logs, possibly .gz or .zst; data_scripts/README.md lists the formats.
+    Without any: the package chitchat-dataset."""
     columns: list[str] = field(default_factory=list)
-    """A table's columns of input and response, if their names are not among the known ones."""
+    """The names of a table's input and response columns, if they are not among the known names."""
     encoding: str = "utf-8"
     """Encoding of tables and logs without a mark (BOM), such as cp1252 for Excel's plain CSV."""
     pairs_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
@@ -145,13 +145,13 @@ class Config:
     device: Literal["cpu", "gpu"] = "cpu"
     """Where to compute."""
     precision: Literal["tf32", "fp32"] = "tf32"
-    """Bits of fraction in the factors of a GPU's products: "tf32" 10, "fp32" all 23 (ours)."""
+    """Bits of the fraction that a GPU keeps of matrix factors: "tf32" 10, "fp32" all 23 (ours)."""
     half: bool = False
-    """Store the final weights in 16 bits (ours: P@1 and STS are the same)."""
+    """Whether to store the final weights in 16 bits (ours: P@1 and STS are the same)."""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
     """The seed of every random number."""
     epochs: Annotated[float, Meta(gt=0, le=1e6)] = 2.0
-    """How often each pair is seen (ours: the rates reach zero before a run memorises them)."""
+    """How often each pair is seen (ours: the rates reach zero before a run memorises the pairs)."""
     steps: Annotated[int, Meta(ge=1, le=MOST_STEPS)] | None = None
     """Number of batches; null: as many as `epochs` take."""
     evaluations: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 4
@@ -159,7 +159,7 @@ class Config:
     run: str | None = None
     """Folder for the run; runs/PRESET, or runs/PRESET-2 …, if none is named."""
     data: str | None = None
-    """Folder with stsbenchmark/ for the table at the end; without it, a small set of our own."""
+    """Folder with stsbenchmark/ for the table at the end; without it, our own small set is used."""
     cache: str = "~/.cache/convsim_mini"
     """Folder for prepared corpora."""
     text: TextConfig = field(default_factory=TextConfig)
@@ -174,13 +174,13 @@ class Config:
 
     @property
     def taught(self):
-        """The tasks that its batches teach: names in TASKS of core/model.py."""
+        """The tasks that the run's batches teach: names in TASKS of core/model.py."""
         return {"conversation": ("replies",), "multitask": ("replies", "classes"),
                 "nli": ("classes",), "entailment": ("replies", "entailments")}[self.task]
 
     @property
     def second_task(self):
-        """The name of its NLI task, or None."""
+        """The name of the run's NLI task, or None."""
         return self.taught[-1] if self.task != "conversation" else None
 
     @property

@@ -2,7 +2,7 @@
 
 Two sentences mean the same if the same responses would fit both. An input and its true response go
 through one encoder: summed vectors of words and bigrams, a linear layer, unit length. The response
-goes through one more layer. Their product should be the largest in the batch. dx is ∂loss/∂x.
+goes through one more layer. Then their dot product should be the batch's largest. dx is ∂loss/∂x.
 """
 
 import argparse
@@ -18,7 +18,7 @@ RATE, TABLE_RATE, SCALE = 3e-4, 0.2, 15.0    # two learning rates; 1 / temperatu
 
 
 def read_pairs():
-    """Pairs (input, response) of lists of tokens: a list to train on, a list to test on."""
+    """Pairs (input, response) of lists of tokens: a list to train on and a list to test on."""
     train, test = [], []
     for conversation in ConversationDataset():
         turns = [re.findall(r"\w+|[^\w\s]", text.lower()) or [""] for text in conversation]
@@ -29,7 +29,7 @@ def read_pairs():
 
 
 def rows_of(sentences, words):
-    """B lists of n word ids → all their rows of the table, 2n − 1 each: (M,); the n: (B,)."""
+    """B arrays of n word ids → their table rows, 2n − 1 for each, joined: (M,); every n: (B,)."""
     rows = []
     for ids in sentences:                                      # words, then bigrams in buckets
         rows += [ids, words + (ids[:-1] * 1_000_003 + ids[1:]) % BIGRAMS]
@@ -37,7 +37,7 @@ def rows_of(sentences, words):
 
 
 def bag_forward(table, rows, lengths):
-    """Sum each sentence's rows, divide by √n → x: (B, d), cache."""
+    """Sum each sentence's rows and divide by √n → x: (B, d), cache."""
     counts = 2 * lengths - 1                                   # rows of each sentence
     scale = (1 / np.sqrt(lengths)).astype(table.dtype)[:, None]
     return np.add.reduceat(table[rows], np.cumsum(counts) - counts) * scale, (rows, counts, scale)
@@ -53,13 +53,13 @@ def bag_backward(dx, cache):
 
 
 def l2_normalize_forward(x):
-    """u = x / ‖x‖, each row: (B, d) → (B, d), cache."""
+    """u = x / ‖x‖ for each row: (B, d) → (B, d), cache."""
     norm = np.linalg.norm(x, axis=1, keepdims=True)
     return x / norm, (x / norm, norm)
 
 
 def l2_normalize_backward(du, cache):
-    """∂u_i/∂x_j = (δ_ij − u_i u_j) / ‖x‖: remove du's part along u, then divide."""
+    """∂u_i/∂x_j = (δ_ij − u_i u_j) / ‖x‖: remove the part of du along u, then divide by ‖x‖."""
     u, norm = cache
     return (du - u * (u * du).sum(axis=1, keepdims=True)) / norm
 
@@ -73,14 +73,14 @@ def batch_softmax(u, v):
 
 
 def encode(params, sentences):
-    """B lists of ids → u = unit(x W), x their bags: (B, d); caches."""
+    """B arrays of ids → u = unit(x W), where x: (B, d) are their bags; caches."""
     x, bag_cache = bag_forward(params["table"], *rows_of(sentences, len(params["table"]) - BIGRAMS))
     u, unit_cache = l2_normalize_forward(x @ params["W"])
     return u, (x, bag_cache, unit_cache)
 
 
 def loss_and_gradients(params, pairs):
-    """A batch forward, then each step backward, the last one first → loss, gradients by name."""
+    """Go through a batch forward, then backward from the last step → loss, gradients by name."""
     sentences = [text for text, _ in pairs] + [response for _, response in pairs]
     both, (x, bag_cache, unit_cache) = encode(params, sentences)                       # (2B, d)
     u, v = np.split(both, 2)
@@ -95,7 +95,7 @@ def loss_and_gradients(params, pairs):
 
 
 def update(params, grads, state, step, decay=1.0):
-    """Adam for R, b and W. Adagrad for the table's rows in use, one sum of squares per row."""
+    """Adam for R, b and W; Adagrad for the table rows in use, with one sum of squares per row."""
     for name in ("R", "b", "W"):
         mean, square = state[name]
         mean += 0.1 * (grads[name] - mean)
@@ -108,7 +108,7 @@ def update(params, grads, state, step, decay=1.0):
 
 
 def first_values(counts, rng):
-    """Rows of words times a/(a + p) (Arora et al. 2017), so frequent ones are short; 0; W = 1."""
+    """Word rows, short for frequent words (a/(a + p), Arora et al. 2017); bigram rows, 0; W = I."""
     p = np.array([0, *counts]) / sum(counts)                   # row 0: all unknown words
     table = np.zeros((len(p) + BIGRAMS, DIM), np.float32)
     table[:len(p)] = rng.standard_normal((len(p), DIM)) * (3e-4 / (3e-4 + p))[:, None]
@@ -119,7 +119,7 @@ def first_values(counts, rng):
 
 
 def precision(params, pairs):
-    """P@1, per cent: is the true response the best of 100? The other 99 are from other pairs."""
+    """P@1 in per cent: is the true response the best of 100? The other 99 are from other pairs."""
     u, _ = encode(params, [text for text, _ in pairs])
     v, _ = encode(params, [response for _, response in pairs])
     v, _ = l2_normalize_forward(v + v @ params["R"] + params["b"])

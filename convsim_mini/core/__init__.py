@@ -1,16 +1,17 @@
-"""The whole method, from text to P@N, with every gradient by hand. It needs no other part.
+"""The whole method, from text to P@N, with every gradient worked out by hand.
 
-Part one, in reading order: what the default training computes, and how it is measured.
+It needs nothing from the rest of the package. Part one, in reading order, is what the default
+training computes, and how it is measured:
 
-    arrays        `array_module(x)` is NumPy here; `@twinned` lets a faster twin take over
+    arrays        `array_module(x)` gives NumPy or CuPy; `@twinned` lets a faster twin take over
     text          text → words → pieces → ids
     packed        sentences of any length, laid end to end; their words and bigrams
     layers        linear layer, tanh, unit length, each with its gradient
     embeddings    bags of rows of a table, and the table's sparse gradient
-    dan           the encoder: a bag through fully connected layers
+    dan           the default encoder: a bag goes through fully connected layers
     pairs         pairs → batches
     losses        batch softmax: the other responses of a batch are the wrong ones
-    model         encoder, response network, loss: all gradients of one step
+    model         encoder, response network and loss; all gradients of one step
     optim         gradients → new parameters
     schedule      which pairs each step sees, and how fast it learns
     loop          step after step
@@ -22,16 +23,15 @@ Part two, the rest of the paper; transformer and nli register themselves in the 
     dropout       random bits from a counter
     attention     which word attends to which; the timing signal
     transformer_layers    layer norm and the other layers that only a Transformer has
-    transformer   the encoder, layer by layer forward and back
-    nli           inference, the second task
-    initial       the shapes and initial values of all parameters, part one's too
-    gradcheck     numeric gradients, which check all the others
+    transformer   the other encoder, layer by layer, forward and backward
+    nli           natural language inference, the second task
+    initial       the shapes and initial values of all parameters, including part one's
+    gradcheck     numeric gradients, with which all the others are checked
 
-What you read is what runs: change a function and training runs your version, not its faster twin.
-Put `breakpoint()` into batch_softmax_forward in losses.py, say, and training stops there; with
---plain no twin runs at all.
+What you read is what runs: change a function, and training runs your version, not its faster twin.
+It also stops at a `breakpoint()` in losses.py, for example. With --plain no twin runs at all.
 
-minimal.py calls the same things by shorter names: table is "encoder.embedding.weight", W
+minimal.py has shorter names for the same things: table is "encoder.embedding.weight", W
 "encoder.linear0.weight", R and b "response.linear0.weight" and ".bias"; rows_of is
 words_and_bigrams, encode is dan_forward, update is Adaptive.step.
 """

@@ -1,4 +1,4 @@
-"""The module of an array; copies between host and device; the hook for faster twins."""
+"""The module that an array belongs to, copies between host and device, a hook for faster twins."""
 
 from functools import singledispatch, wraps
 
@@ -16,9 +16,9 @@ def array_module(x):
 def twinned(plain):
     """Decorator: the function may have a faster twin for each type of array.
 
-    The type of its first array decides. A twin takes the same arguments and returns the same
-    results, up to rounding; only its cache may differ. convsim_mini.fast registers the twins.
-    Without them the function runs as written, which is also what tests compare the twins with.
+    The type of its first array decides which one runs. A twin takes the same arguments and returns
+    the same results, up to rounding; only its cache may differ. convsim_mini.fast registers the
+    twins. Without them the function runs as written; tests compare the twins with that version.
     """
     twins = singledispatch(plain)
 
@@ -31,7 +31,7 @@ def twinned(plain):
 
 
 def first_array(values):
-    """In nested tuples and lists, the first array with axes, or None."""
+    """The first array with at least one axis in nested tuples and lists, or None."""
     for x in values:
         if isinstance(x, (tuple, list)):
             x = first_array(x)
@@ -41,7 +41,7 @@ def first_array(values):
 
 
 def to_device(x, xp):
-    """An array, or a dict or tuple of them, as arrays of module xp."""
+    """An array, or a dict or tuple of arrays, converted to arrays of module xp."""
     if isinstance(x, dict):
         return {name: to_device(value, xp) for name, value in x.items()}
     if isinstance(x, tuple):
@@ -51,7 +51,7 @@ def to_device(x, xp):
 
 
 def to_host(x):
-    """An array of either module, or a dict of them, as NumPy arrays."""
+    """A NumPy or CuPy array, or a dict of such arrays, converted to NumPy arrays."""
     if isinstance(x, dict):
         return {name: to_host(value) for name, value in x.items()}
     return x if isinstance(x, (np.ndarray, np.generic)) else x.get()

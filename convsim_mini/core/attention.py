@@ -1,7 +1,7 @@
 """Self-attention over packed sentences, and the timing signal that marks each word's position.
 
-Sentences of equal length lie side by side, so g of them form one array (g, n, d),
-without padding or a mask. N: all tokens, n: those of a sentence, d: their width, h: heads.
+Sentences of equal length lie side by side, so g of them form one array (g, n, d), without padding
+or a mask. N: tokens in all, n: tokens in a sentence, d: width of a token's vector, h: heads.
 """
 
 import math
@@ -58,9 +58,9 @@ def groups(offsets, heads):
 def timing_signal(length, width, dtype, xp=np):
     """Sines and cosines that tell positions apart (Vaswani et al. 2017, in tensor2tensor's layout).
 
-    Channel k of the first half is sin(position/t_k), of the second half cos(position/t_k). The
-    timescales t_k rise geometrically from 1 to 10,000. width: even
-    → (length, width) of the dtype, for positions 0 … length − 1; cached, so do not modify it
+    Channel k of the first half is sin(position/t_k), and of the second half cos(position/t_k). The
+    timescales t_k rise geometrically from 1 to 10,000. width: an even number → (length, width) of
+    this dtype, for positions 0 … length − 1. The array is cached, so do not modify it.
     """
     half = width // 2
     rates = xp.exp(xp.arange(half) * (-math.log(10_000) / max(half - 1, 1)))    # 1/t_k: (half,)
@@ -72,9 +72,9 @@ def timing_signal(length, width, dtype, xp=np):
 def attention_forward(qkv, offsets, heads, dropout=NO_DROPOUT):
     """Dot-product attention of each sentence to itself, in h heads (Vaswani et al. 2017, §3.2).
 
-    For each head: scores = q kᵀ/√(d/h), p = softmax over the words attended to, y = p v. Dropout is
-    applied to p, as in tensor2tensor.
-    qkv: (N, 3d), queries, keys and values side by side; offsets: (B + 1,), of the sentences
+    For each head: scores = q kᵀ/√(d/h), p = softmax(scores) over the words attended to, y = p v.
+    Dropout is applied to p, as in tensor2tensor.
+    qkv: (N, 3d), queries, keys and values side by side; offsets: (B + 1,), see Packed
     → y: (N, d), AttentionCache
     """
     y = array_module(qkv).empty((len(qkv), qkv.shape[1] // 3), qkv.dtype)
@@ -85,7 +85,7 @@ def attention_forward(qkv, offsets, heads, dropout=NO_DROPOUT):
 
 
 def attend_forward(group, qkv, y, heads, dropout):
-    """Attention in one Group: fills its rows of y: (N, d) → p: (g, h, n, n), dropout's factor."""
+    """Attention in one Group: fill its rows of y: (N, d) → p: (g, h, n, n), dropout's factor."""
     xp = array_module(qkv)
     q, k, v = split_heads(qkv, group, heads, 3)                           # (g, h, n, d/h) each
     scores = q @ k.swapaxes(2, 3)                                         # (g, h, n, n)
@@ -117,7 +117,7 @@ def attention_backward(dy, cache):
 
 
 def attend_backward(group, p, factor, dy, dqkv, cache):
-    """The backward of one Group: fills its rows of dqkv: (N, 3d)."""
+    """The backward pass of one Group: fill its rows of dqkv: (N, 3d)."""
     q, k, v = split_heads(cache.qkv, group, cache.heads, 3)               # (g, h, n, d/h) each
     dq, dk, dv = split_heads(dqkv, group, cache.heads, 3)
     dout, = split_heads(dy, group, cache.heads, 1)
@@ -131,14 +131,14 @@ def attend_backward(group, p, factor, dy, dqkv, cache):
 
 
 def split_heads(x, group, heads, parts):
-    """Views of a group's rows by head: x: (N, parts · d) → parts arrays (g, heads, length, d/h)."""
+    """Views of a group's rows by head: x: (N, parts · d) → `parts` arrays (g, h, n, d/h)."""
     width = x.shape[1] // (parts * heads)                                 # d/h
     rows = x[group.first:group.last].reshape(-1, group.length, parts, heads, width)
     return [rows[:, :, part].swapaxes(1, 2) for part in range(parts)]
 
 
 def self_attention_forward(x, weight0, bias0, weight1, bias1, dropout, offsets, heads):
-    """Linear to queries, keys and values; attention; linear: x: (N, d) → (N, d), cache."""
+    """Linear layer (queries, keys, values), attention, linear layer: x: (N, d) → (N, d), cache."""
     qkv, qkv_cache = linear_forward(x, weight0, bias0)                    # (N, 3d)
     y, attention_cache = attention_forward(qkv, offsets, heads, dropout)  # (N, d)
     y, output_cache = linear_forward(y, weight1, bias1)                   # (N, d)

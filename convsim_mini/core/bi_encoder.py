@@ -9,7 +9,7 @@ AT_ONCE = 1_024    # sentences
 
 
 class BiEncoder:
-    """A trained Model and its Vocabulary: a vector per sentence. Also called a dual encoder."""
+    """A trained Model with its Vocabulary, also called a dual encoder: sentences → vectors."""
 
     def __init__(self, model, vocabulary):
         self.model, self.vocabulary = model, vocabulary
@@ -23,8 +23,8 @@ class BiEncoder:
         """Embeddings of sentences; the dot product of two embeddings is their cosine.
 
         sentences: any iterable of n str, or one str → float32 (n, dimension), or (dimension,). ""
-        counts as one unknown word; other types raise TypeError. as_responses: after the response
-        network; training ranks by encode(inputs) @ encode(responses, as_responses=True).T.
+        counts as one unknown word; other types raise TypeError. as_responses: apply the response
+        network, too; training ranks by encode(inputs) @ encode(responses, as_responses=True).T.
         """
         if isinstance(sentences, str):
             return self.encode([sentences], as_responses=as_responses)[0]

@@ -8,12 +8,12 @@ from .layers import feed_forward, feed_forward_backward, l2_normalize_backward, 
 def dan_forward(model, packed, key=()):
     """Deep averaging network (Iyyer et al. 2015; Yang et al. 2018, §2.3.1 and §3.1).
 
-    The embeddings of a sentence's words and bigrams, summed and divided by √n; fully connected
-    layers with tanh between them (ours: the paper names no activation); unit length.
+    The embeddings of a sentence's n words and of its bigrams are summed and divided by √n. The bag
+    goes through fully connected layers, with tanh between them (ours: the paper names no
+    activation), and the result is scaled to unit length.
     model: its params are "encoder.linear{k}.weight", ".bias" (the last layer has one only with
-    encoder_bias), and the TABLE (R, d), whose first `word_rows` rows are words; the others are
-    hashed bigrams; packed: word ids of B sentences, on the host or the device; key:
-    for dropout, which a DAN does not have
+    encoder_bias), and the TABLE (R, d), with `word_rows` rows for words, then hashed bigrams;
+    packed: word ids of B sentences, on the host or the device; key: ignored: a DAN has no dropout
     → u: (B, e) unit vectors, cache
     """
     table = model.params[TABLE]

@@ -9,13 +9,13 @@ from .arrays import array_module, twinned
 
 
 class Dropout(NamedTuple):
-    """Dropout at one place in one step. rate: the share of values dropped; key: of the bits."""
+    """Dropout at one place in one step. rate: the share of values dropped; key: seeds the bits."""
 
     rate: float
     key: int
 
     def at(self, place):
-        """The Dropout of step, layer or group number `place` within this one: other random bits."""
+        """The Dropout of step, layer or group number `place` within this one, with other bits."""
         key = _mix_python(_mix_python(self.key) + place + 1) if self.rate else self.key
         return Dropout(self.rate, key)
 
@@ -24,7 +24,7 @@ NO_DROPOUT = Dropout(0.0, 0)    # for evaluation
 
 
 def dropout_of(rate, key):
-    """The Dropout of a step. key: numbers such as (seed, step); None or (): nothing is dropped."""
+    """The Dropout of a step. key: numbers such as (seed, step), or None or () to drop nothing."""
     return reduce(Dropout.at, key[1:], Dropout(rate, key[0])) if key else NO_DROPOUT
 
 
@@ -33,10 +33,10 @@ def dropout_forward(x, dropout, begins=None):
     """Set a share of x to zero and scale the rest to keep the expected value. Any shape.
 
     The random bits depend only on the key and a value's place (SplitMix64 of a counter), so NumPy
-    and a GPU draw the same ones. One 64-bit word decides eight values, so the share comes in steps
-    of 1/256.
-    dropout: Dropout; with rate 0 nothing is dropped; begins: uint64 (k,), on the host, the
-    counter at which each of k equal parts of x begins; None: x is one part, from 0 → y, cache
+    and a GPU draw the same ones. One 64-bit word serves eight values, so the share is rounded to a
+    multiple of 1/256.
+    dropout: Dropout; rate 0 drops nothing; begins: uint64 (k,), on the host, the counter at which
+    each of k equal parts of x begins; None: x is a single part that begins at 0 → y, cache
     """
     threshold = round(256 * dropout.rate)
     if not threshold:

@@ -21,21 +21,21 @@ def word_bag_forward(table, packed, word_rows):
     """The bag of a sentence's words and hashed bigrams: the input of a DAN (§2.3.1).
 
     table: (R, d); its first `word_rows` rows are words, the others are bigrams; packed: word ids of
-    B sentences → y: (B, d), cache, for embedding_bag_backward
+    B sentences → y: (B, d), cache for embedding_bag_backward
     """
     rows = words_and_bigrams(packed, word_rows, len(table) - word_rows)
     return embedding_bag_forward(table, rows, packed.lengths)
 
 
 def embedding_bag_forward(table, rows, lengths):
-    """Sum the rows of a sentence's n words and its bigrams; divide by √n (the paper, §2.3.1).
+    """Sum the rows of a sentence's n words and its bigrams, and divide by √n (the paper, §2.3.1).
 
     The norm of a sum of unrelated vectors grows like the root of their number. So a sum would give
-    long sentences long vectors and a mean would give them short ones. TensorFlow's combiner "sqrtn"
-    divides by the root of the number of rows; PyTorch's EmbeddingBag has the sum and the mean.
+    long sentences long vectors, and a mean would give them short ones. TensorFlow's combiner
+    "sqrtn" divides by the root of the number of rows; PyTorch's EmbeddingBag has sum and mean.
 
-    table: (R, d); rows: Packed, M table rows (words and bigrams alike) in B sentences;
-    lengths: (B,) words of each sentence → y: (B, d), cache
+    table: (R, d); rows: Packed, the numbers of M table rows (words and bigrams) in B sentences;
+    lengths: (B,), the number of words in each sentence → y: (B, d), cache
     """
     scale = (1 / array_module(lengths).sqrt(lengths)).astype(table.dtype)[:, None]    # (B, 1)
     y = sum_rows(table, rows)                                 # (B, d)
@@ -47,8 +47,8 @@ def embedding_bag_backward(dy, cache):
     """Forward: y_b = (1/√n_b) Σ_r count_br E_r, E the table, count_br: how often row r is in b.
 
     y_b contains E_r count_br/√n_b times, so dE_r = Σ_b count_br dy_b/√n_b. In other words: each
-    place in sentence b that holds row r adds dy_b/√n_b to dE_r. This list of places is returned.
-    The optimiser adds up equal rows, once it has the places of a whole batch.
+    place in sentence b that uses row r adds dy_b/√n_b to dE_r. The list of all places is returned.
+    The optimiser adds up the gradients of each row once it has the places of a whole batch.
     dy: (B, d) → dtable: list of SparseRows
     """
     rows, sources, scale = cache
@@ -57,7 +57,7 @@ def embedding_bag_backward(dy, cache):
 
 @twinned
 def sum_rows(table, packed):
-    """The sum of each sentence's rows: table: (R, d); packed: row numbers, B sentences → (B, d)."""
+    """The sum of each sentence's rows. table: (R, d); packed: row numbers, B sentences → (B, d)."""
     y = array_module(table).zeros((len(packed.lengths), table.shape[1]), table.dtype)
     for b, (begin, end) in enumerate(pairwise(to_host(packed.offsets).tolist())):
         y[b] = table[packed.ids[begin:end]].sum(axis=0)
@@ -70,8 +70,8 @@ class SparseRows(NamedTuple):
     """Part of a table's gradient; the whole gradient is a list of such parts.
 
     A place is one use of a row in the batch. Place m adds values[sources[m]] to row rows[m].
-    Several places may add to one row, or share a value: a bag has one value per sentence. A row
-    without a place has a zero gradient.
+    Several places may add to one row, or share a value: a bag has one value per sentence. The
+    gradient of a row without a place is zero.
     """
 
     rows: np.ndarray       # int32 (M,)
@@ -80,7 +80,7 @@ class SparseRows(NamedTuple):
 
 
 def joined(parts):
-    """Several SparseRows of one table as one, with all their places."""
+    """Several SparseRows of one table, combined into one with all their places."""
     if len(parts) == 1:
         return parts[0]
     xp = array_module(parts[0].values)
@@ -100,6 +100,6 @@ def summed(parts):
     order = xp.argsort(grad.rows, kind="stable")              # equal rows side by side
     rows = grad.rows[order]
     begins = xp.flatnonzero(xp.diff(rows, prepend=-1))        # (U,): where each new row begins
-    # as if each distinct row were a sentence, and the sources of its places were its words
+    # treat each distinct row as a sentence whose words are the sources of the row's places
     places = Packed(grad.sources[order], xp.append(begins, len(rows)))
     return rows[begins], sum_rows(grad.values, places)

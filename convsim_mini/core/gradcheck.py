@@ -1,6 +1,6 @@
-"""Numeric gradients, and how far an analytic gradient is from them; for lessons and tests.
+"""Numeric gradients, and how far an analytic gradient is from them, for lessons and tests.
 
-Inputs must be float64: central differences lose a third of the digits; float32 has only seven.
+Inputs must be float64: central differences lose a third of the digits, and float32 has only seven.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def numeric_gradient(f, x, epsilon=1e-5):
 
 
 def relative_error(analytic, numeric):
-    """‖a − n‖ / (‖a‖ + ‖n‖): 0 if they are equal, 1 if only one of them is zero."""
+    """‖a − n‖ / (‖a‖ + ‖n‖): 0 if the gradients are equal, 1 if only one of them is zero."""
     size = np.linalg.norm(analytic) + np.linalg.norm(numeric)
     return float(np.linalg.norm(analytic - numeric) / size) if size else 0.0
 
@@ -35,10 +35,10 @@ def layer_error(forward, backward, inputs, rng, epsilon=1e-5):
     """The largest relative error over the gradients of a layer's inputs.
 
     The upstream gradient dy is drawn at random. With dy = 1 the gradient of a softmax is zero,
-    because its rows sum to 1 whatever x is: a wrong backward that returns zeros would pass. So
-    would one that writes zeros into dy or the inputs, if it ran before the differences are taken.
-    forward: (*inputs) → (y, cache); backward: (dy, cache) → gradient of the inputs, a tuple or
-    an array; inputs: float64 arrays; rng: numpy Generator → float
+    because its rows sum to 1 whatever x is, so a wrong backward that returns zeros would pass. A
+    backward that writes zeros into dy or the inputs would pass, too, if it ran before the
+    differences were taken. forward: (*inputs) → (y, cache); backward: (dy, cache) → gradients of
+    the inputs, a tuple or an array; inputs: float64 arrays; rng: numpy Generator → float
     """
     y, cache = forward(*inputs)
     dy = np.asarray(rng.standard_normal(np.shape(y)))
@@ -57,8 +57,8 @@ def layer_error(forward, backward, inputs, rng, epsilon=1e-5):
 def directional_error(loss_and_gradients, params, rng, epsilon=1e-6):
     """Relative error of a whole model's gradient along one random direction of all parameters.
 
-    The slope (L(p + εr) − L(p − εr)) / 2ε must equal Σ g · r, for a unit vector r. That takes two
-    evaluations, however many parameters there are.
+    The slope (L(p + εr) − L(p − εr)) / 2ε must equal Σ g · r, for a unit vector r. The check takes
+    two evaluations, however many parameters there are.
     loss_and_gradients: () → (loss, gradients by name), which reads params; params: float64 arrays
     by name, changed and restored → float
     """
@@ -78,7 +78,7 @@ def directional_error(loss_and_gradients, params, rng, epsilon=1e-6):
 
 
 def dense(gradient, like):
-    """A table's gradient, on the host or a GPU, as a full table like `like`; others unchanged."""
+    """A table's gradient, on the host or a GPU, as a full array like `like`; others unchanged."""
     if not isinstance(gradient, list):
         return gradient
     full = np.zeros_like(like)

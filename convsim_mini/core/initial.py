@@ -9,11 +9,11 @@ from .nli import LABELS
 def initial_parameters(config, table, rng, classifies=False):
     """The parameters before training: a flat dict of float32 arrays with dotted names.
 
-    Matrices are drawn uniformly, with the variance that keeps signal and gradient the same size
+    Matrices are drawn uniformly, with the variance that keeps signals and gradients the same size
     (Glorot and Bengio 2010). With start "corpus", square encoder.linear and encoder.bag weights
-    are the identity. With residual_response, the last response layer starts small. With `bag`,
-    the encoder's last layer starts at zero, so at first only the bag makes the vector. config:
-    ModelConfig; table: (R, d) initial embeddings; classifies: with NLI's classifier
+    are the identity. With residual_response, the last response layer starts small. With `bag`, the
+    encoder's last layer starts at zero, so at first the vector comes only from the bag. config:
+    ModelConfig; table: (R, d) initial embeddings; classifies: whether NLI's classifier is included
     """
     params = {}
     last_of_response = f"response.linear{len(config.response_hidden)}.weight"
@@ -38,7 +38,7 @@ def initial_parameters(config, table, rng, classifies=False):
 
 
 def parameter_shapes(config, rows, classifies=False):
-    """Name → shape of every parameter of a ModelConfig; rows: the length of its table."""
+    """Every parameter's name → its shape. config: a ModelConfig; rows: the length of the table"""
     e = config.layers[-1]
     shapes = {TABLE: (rows, config.embedding_dim), **ENCODERS[config.encoder].shapes(config)}
     networks = {"encoder": [config.embedding_dim, *config.layers],

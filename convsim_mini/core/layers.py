@@ -21,8 +21,8 @@ def linear_forward(x, weight, bias=None):
 def linear_backward(dy, cache):
     """Forward: y_ik = Σ_j x_ij W_jk + bias_k.
 
-    ∂y_ik/∂W_jk = x_ij, so dW_jk = Σ_i x_ij dy_ik, that is dW = xᵀ dy. ∂y_ik/∂x_ij = W_jk, so
-    dx = dy Wᵀ. Every row has the same bias, so dbias is the sum of dy over the rows.
+    ∂y_ik/∂W_jk = x_ij, so dW_jk = Σ_i x_ij dy_ik, that is, dW = xᵀ dy. ∂y_ik/∂x_ij = W_jk, so
+    dx = dy Wᵀ. The same bias is added to every row, so dbias is the sum of dy over the rows.
     dy: (B, e) → dx: (B, d), dweight: (d, e), dbias: (e,)
     """
     x, weight = cache
@@ -68,7 +68,7 @@ def l2_normalize_backward(dy, cache):
 
 
 def feed_forward(model, name, x):
-    """Layers `name`.linear0, linear1, … of a Model, tanh between them: x: (B, d) → (B, e), caches.
+    """A Model's layers `name`.linear0, linear1, … with tanh between: x: (B, d) → (B, e), caches.
     """
     params, caches, tanh_cache = model.params, [], None
     while f"{name}.linear{len(caches)}.weight" in params:

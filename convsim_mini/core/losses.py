@@ -9,9 +9,9 @@ from .arrays import array_module, twinned
 def batch_softmax_forward(u, v, scale=1.0, first=0):
     """Pick the true response among all responses of the batch (Yang et al. 2018, §2.1–2.2).
 
-    scores = scale · u vᵀ, p = softmax(scores) row by row, loss = −mean log p(true). With B equally
-    good responses it is ln B. It is also known as InfoNCE with in-batch negatives and temperature
-    1/scale, and as MultipleNegativesRankingLoss.
+    scores = scale · u vᵀ, p = softmax(scores) row by row, loss = −mean log p(true). If all B
+    responses are equally good, the loss is ln B. It is also known as InfoNCE with in-batch
+    negatives and temperature 1/scale, and as MultipleNegativesRankingLoss.
     u, v: (B, e), row i of v is the true response to row i of u → loss: 0-d array, cache
 
     (With several processes, each has some of the inputs: u then has b < B rows, starting at row
@@ -33,9 +33,9 @@ def batch_softmax_backward(dloss, cache):
 
     ∂ log Σ_j e^{s_ij} / ∂s_ij = p_ij, so ∂loss/∂s_ij = (p_ij − δ_ij)/B. A step pulls u_i towards
     the true response and pushes it away from every wrong one in proportion to p_ij. If response j
-    has the text of the true one, v_j = v_i, and a pull of 1 − p_ii − p_ij is left. Such a duplicate
-    raises the loss and never pushes u_i away from the truth. Then du = scale · ds v and
-    dv = scale · dsᵀ u.
+    has the same text as the true one, v_j = v_i, and a pull of 1 − p_ii − p_ij remains: such a
+    duplicate raises the loss, but never pushes u_i away from the true response. With ds as above,
+    du = scale · ds v and dv = scale · dsᵀ u.
     dloss: a number → du: (b, e), dv: (B, e)
     """
     u, v, scale, p, first = cache

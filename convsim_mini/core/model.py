@@ -1,6 +1,6 @@
 """The input-response model (Yang et al. 2018, §2.2): one call gives the loss and all gradients.
 
-The model is a dual encoder (bi-encoder). Both sides share all parameters but the response
+The model is a dual encoder (bi-encoder). Both sides share all parameters except the response
 network's. Other files may add entries to two dicts: ENCODERS, and TASKS (what a batch can teach).
 """
 
@@ -28,17 +28,17 @@ class Model(NamedTuple):
 # ---------------------------------------------------------------- sentences to vectors
 
 class Encoder(NamedTuple):
-    """What an encoder is, and what others need to know about it. config: a ModelConfig.
+    """An encoder's functions, and what other code needs to know about it. config: a ModelConfig.
 
-    Its parameters' names begin with "encoder."; "…norm.weight" starts at one, "…bias" at
-    zero. Its last steps are feed_forward(model, "encoder", x) and unit length.
+    The names of its parameters begin with "encoder."; a "…norm.weight" starts at one, a "…bias" at
+    zero. Its last steps are feed_forward(model, "encoder", x) and scaling to unit length.
     """
 
     title: str               # its full name
     short: str               # its name in tables
     forward: Callable        # (Model, Packed on the host, key) → unit vectors (B, e), cache
     backward: Callable       # (du (B, e), cache) → gradients by parameter name
-    # The rest is for part two and for commands.
+    # What follows is for part two and for commands.
     shapes: Callable = lambda config: {}            # name → shape of parameters that only it has
     has_bigrams: Callable = lambda config: False    # whether its table holds rows for bigrams
     table_divisor: Callable = lambda width: 1.0     # of the table's initial values
@@ -56,9 +56,9 @@ ENCODERS = {"dan": Encoder("deep averaging network", "DAN", dan_forward, dan_bac
 def encoder_forward(model, packed, key=()):
     """The tied encoder: Packed of B sentences, on the host → unit vectors (B, e), cache.
 
-    It is tied: both sides share it. key: decides a Transformer's dropout; a DAN ignores it. (seed,
-    step): drop; (): drop nothing; None: the same, and the cache is not needed. Raises IndexError
-    for ids that are not words.
+    It is tied: both sides share it. key: decides a Transformer's dropout (a DAN ignores it): (seed,
+    step) drops values, () drops none, and None drops none and says that the cache is not needed.
+    Raises IndexError for ids that are not words.
     """
     if len(packed.ids):                                       # −1 would be the last row
         low, high = packed.ids.min(), packed.ids.max()
@@ -90,7 +90,7 @@ def embed(model, packed, batch_size=1024):
 
 
 def checked_finite(vectors):
-    """The same vectors. Raises FloatingPointError for nan or infinity, as from damaged weights."""
+    """The vectors, unchanged. Raises FloatingPointError for nan or infinity (damaged weights)."""
     if not np.isfinite(vectors.sum()):
         raise FloatingPointError("the model's vectors are not finite: its weights are damaged; "
                                  "restore them or train again")
@@ -100,7 +100,7 @@ def checked_finite(vectors):
 # ---------------------------------------------------------------- the response network
 
 def response_forward(model, v):
-    """v′: the response embedding after the layers for responses only (§2.2, figure 3).
+    """v′: the response embedding after the layers that only responses have (§2.2, figure 3).
 
     v: (B, e) → v′: (B, e), cache. With `residual_response`, v′ = v + layers(v), which starts near v
     (ours). With `unit_response`, v′ has unit length, so a score is a cosine (ours).
@@ -116,7 +116,7 @@ def response_forward(model, v):
 
 
 def response_backward(dy, cache):
-    """Forward: v′ = normalise(v + layers(v)). v influences v′ along two paths: gradients add.
+    """Forward: v′ = normalise(v + layers(v)). v influences v′ along two paths; their gradients add.
 
     dy: (B, e) → dv: (B, e), gradients by parameter name
     """
@@ -130,7 +130,7 @@ def response_backward(dy, cache):
 
 
 def respond(model, v):
-    """v′ of response embeddings on the host: v: (n, e) → (n, e); see `checked_finite`."""
+    """v′ of response embeddings, on the host: v: (n, e) → (n, e). See also `checked_finite`."""
     v = array_module(model.params[TABLE]).asarray(v)
     return checked_finite(to_host(response_forward(model, v)[0]))
 
@@ -140,8 +140,8 @@ def respond(model, v):
 def pick(model, u, v, weight, others):
     """Pick the true response to each input (§2.1, §2.2): u, v: (b, e) → loss, du, dv.
 
-    weight: factor on the gradients, not on the loss; others: processes that hold the rest of the
-    batch, or None (training/distributed.py)
+    weight: factor on the gradients, not on the loss; others: the processes that hold the rest of
+    the batch (see training/distributed.py), or None
     """
     forward, backward = loss_of(model.config)
     responses, first = others.gather(v) if others else (v, 0)             # (B, e)
@@ -151,7 +151,7 @@ def pick(model, u, v, weight, others):
 
 
 def replies(model, u, v, batch, weight, others):
-    """The paper's first task: as `pick`, but v first goes through the response network.
+    """The paper's first task: like `pick`, but v first goes through the response network.
 
     u, v: (b, e) encoded inputs and responses of a Batch
     → loss: 0-d array, du, dv: (b, e), gradients of the response network by name
@@ -163,14 +163,14 @@ def replies(model, u, v, batch, weight, others):
 
 
 class Task(NamedTuple):
-    """What a batch can teach. Settings are named as in OptimConfig."""
+    """What a batch can teach. `weight` is the name of a setting in OptimConfig."""
 
     head: Callable                     # vectors to a loss and gradients, like `replies`
     loss: str = "loss"                 # the name of its loss in a run's log
     weight: str | None = None          # the setting that multiplies its gradients; None: 1
 
     def weight_in(self, config):
-        """The factor on its gradients under these settings."""
+        """The factor on this task's gradients under these settings."""
         return getattr(config.optim, self.weight) if self.weight else 1.0
 
 
@@ -182,7 +182,7 @@ TASKS = {"replies": Task(replies)}
 def loss_and_gradients(model, batch, key=(), weight=1.0, others=None):
     """One forward and one backward pass over the B pairs of a Batch.
 
-    Both sides of the pairs go through the tied encoder in one call. The task's head follows.
+    Both sides of the pairs go through the tied encoder in one call, then through the task's head.
     batch: on the host; key: see `encoder_forward`; weight, others: see `pick`
     → loss: 0-d array, gradients, by name, of the parameters that the task uses
     """

@@ -19,11 +19,11 @@ def nli_features_forward(u1, u2):
 
 
 def nli_features_backward(dy, cache):
-    """Forward: y = (u1, u2, |u1 − u2|, u1 ∗ u2). u1 influences y along three paths: gradients add.
+    """Forward: y = (u1, u2, |u1 − u2|, u1 ∗ u2). u1 reaches y along three paths; gradients add up.
 
     d|x|/dx is the sign of x. At 0 there is no derivative; we use sign(0) = 0, which lies between
     the slopes −1 and 1 on either side. The difference passes its gradient to u1 and, negated, to
-    u2. A factor's gradient is the product's, times the other factor.
+    u2. A factor's gradient is the product's gradient times the other factor.
     dy: (B, 4e) → du1, du2: (B, e)
     """
     u1, u2, difference = cache
@@ -37,7 +37,7 @@ def classifier_forward(model, u1, u2):
     """Scores of the three classes: features, a hidden layer (§3.1: 512 units), a linear layer.
 
     Coordinates of unit vectors are about 1/√e and their products about 1/e, too small to matter.
-    So the classifier sees 5 u (ours: STS dev 77.0, with u itself 75.9; SNLI is the same).
+    So the classifier sees 5 u (ours: STS dev is then 77.0, with u itself 75.9; SNLI is the same).
     u1, u2: (B, e) → logits: (B, 3), cache
     """
     features, features_cache = nli_features_forward(SCALE * u1, SCALE * u2)     # (B, 4e)
@@ -59,7 +59,7 @@ def classifier_backward(dlogits, cache):
 def cross_entropy_forward(logits, labels):
     """Softmax over the classes of each row; loss = −mean log p(label).
 
-    logits: (B, classes); labels: int (B,) → loss: 0-d array, cache. With c equal logits it is ln c.
+    logits: (B, classes); labels: int (B,) → loss: 0-d array (ln c if all c logits are equal), cache
     """
     xp = array_module(logits)
     logits = logits - logits.max(axis=1, keepdims=True)       # keeps exp from overflowing
@@ -81,7 +81,7 @@ def cross_entropy_backward(dloss, cache):
 
 
 def classes(model, u1, u2, batch, weight, others):
-    """The task of NLI (§2.4): as `replies`, but the loss of a pair depends only on that pair."""
+    """The task of NLI (§2.4): like `replies`, but the loss of a pair depends only on that pair."""
     labels = to_device(batch.labels, array_module(u1))
     logits, classifier_cache = classifier_forward(model, u1, u2)                    # (B, 3)
     loss, loss_cache = cross_entropy_forward(logits, labels)
@@ -91,7 +91,7 @@ def classes(model, u1, u2, batch, weight, others):
 
 
 def entailments(model, u, v, batch, weight, others):
-    """Pick the hypothesis that each premise entails (ours): as `replies`, but with v itself."""
+    """Pick the hypothesis that each premise entails (ours): like `replies`, but with v as v′."""
     return *pick(model, u, v, weight, others), {}
 
 

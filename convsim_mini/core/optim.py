@@ -1,4 +1,4 @@
-"""Optimisers: one step on the dense parameters and on the touched rows of tables, in place.
+"""Optimisers: a step updates the dense parameters and the table rows in use, in place.
 
 A `rate` is a learning rate. A table's gradient is a list of SparseRows. Rows that a batch does not
 use, and their state, are neither read nor written. `state` is a flat dict of arrays.
@@ -27,9 +27,9 @@ class SGD:
 class Adaptive:
     """Adam on dense parameters (Kingma, Ba 2015), row-wise Adagrad on tables (Duchi et al. 2011).
 
-    All parameters but tables are dense. Adagrad divides by the root of the sum of all squared
-    gradients so far, so a rare word's tenth update is as large as a frequent word's tenth. One sum
-    per row, of the row's mean squares, takes (R,) instead of (R, d).
+    All parameters except tables are dense. Adagrad divides by the root of the sum of all squared
+    gradients so far, so a rare word's tenth update is as large as a frequent word's tenth. Here a
+    row has a single sum, of its mean squared gradients: (R,) values instead of (R, d).
     """
 
     BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
@@ -61,7 +61,7 @@ OPTIMIZERS = {"adaptive": Adaptive, "sgd": SGD}    # by their names in the setti
 
 
 def dense_and_tables(grads):
-    """The names of the gradients that are arrays; the names of those that are lists."""
+    """The names of the gradients that are arrays, and the names of those that are lists."""
     tables = [name for name, grad in grads.items() if isinstance(grad, list)]
     return [name for name in grads if name not in tables], tables
 
@@ -77,7 +77,7 @@ def sgd(params, grads, rate):
 def adam(params, grads, means, squares, t, rate, beta1, beta2, epsilon):
     """m ← β₁m + (1 − β₁)g; s ← β₂s + (1 − β₂)g²; p ← p − rate · m̂ / (√ŝ + ε), for lists of arrays.
 
-    m̂ = m/(1 − β₁ᵗ) and ŝ = s/(1 − β₂ᵗ) undo the start at zero. t: the number of this step, from 1
+    m̂ = m/(1 − β₁ᵗ), ŝ = s/(1 − β₂ᵗ) correct for the start at zero. t: number of the step, from 1
     """
     for p, grad, mean, square in zip(params, grads, means, squares):
         mean += (1 - beta1) * (grad - mean)
@@ -96,7 +96,7 @@ def update_rows(table, parts, rate, squares=None):
 
 
 def step_rows(table, rows, grads, rate, squares=None):
-    """`update_rows` for distinct rows: (U,), with their gradients: (U, d)."""
+    """Like `update_rows`, but for distinct rows: (U,), and the gradient of each: (U, d)."""
     if squares is not None:
         squares[rows] += (grads * grads).mean(axis=1)
         rate = rate / array_module(squares).sqrt(squares[rows])[:, None]  # (U, 1)

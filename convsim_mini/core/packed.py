@@ -1,6 +1,6 @@
 """Packed: sentences of ids laid end to end, without padding and so without masks.
 
-It is also known as a ragged or jagged array, with offsets called cu_seqlens.
+It is also known as a ragged or jagged array, and its offsets as cu_seqlens.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class Packed(NamedTuple):
 
     @property
     def lengths(self):
-        """Ids in each sentence: (B,)."""
+        """The number of ids in each sentence: (B,)."""
         return self.offsets[1:] - self.offsets[:-1]
 
     @property
@@ -49,10 +49,10 @@ def offsets_of(lengths):
 
 
 def words_and_bigrams(packed, words, buckets):
-    """Table rows of a DAN's inputs: w₀ (w₀w₁) w₁ (w₁w₂) w₂ …, 2n − 1 rows for n words.
+    """The table rows of a DAN's inputs: w₀ (w₀w₁) w₁ (w₁w₂) w₂ …, 2n − 1 rows for n words.
 
-    packed: N words in B sentences; the table holds `words` rows, then `buckets` for bigrams. →
-    Packed of 2N − B rows.
+    packed: N words in B sentences; words, buckets: how many rows of the table are for words and,
+    after those, for bigrams → Packed of 2N − B rows
     """
     xp = array_module(packed.ids)
     rows = xp.empty((len(packed.ids), 2), xp.int32)           # a word; the bigram it starts
@@ -60,15 +60,15 @@ def words_and_bigrams(packed, words, buckets):
     rows[:-1, 1] = words + bigram_buckets(packed.ids[:-1], packed.ids[1:], buckets)
     inside = xp.ones(rows.shape, bool)
     inside[packed.offsets[1:] - 1, 1] = False                 # a sentence's last word starts none
-    # b sentences before an offset have b rows fewer than twice their words
+    # the b sentences before offset number b have b rows fewer than twice their number of words
     return Packed(rows[inside], 2 * packed.offsets - xp.arange(len(packed.offsets)))
 
 
 def bigram_buckets(left, right, buckets):
     """Hash pairs of word ids to 0 … buckets − 1: left, right: (N,) → (N,).
 
-    Fold and multiply, twice, as in MurmurHash3, with SplitMix64's multipliers; products wrap around
-    alike in NumPy and CuPy. Scaling the upper 32 bits to the range is cheaper than a remainder.
+    Fold and multiply twice, as in MurmurHash3, with SplitMix64's multipliers. Overflow is the same
+    in NumPy and CuPy. Scaling the upper 32 bits to the range is cheaper than a remainder.
     """
     xp = array_module(left)
     key = (left.astype(xp.uint64) << xp.uint64(32)) | right.astype(xp.uint64)

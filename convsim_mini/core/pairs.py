@@ -39,11 +39,11 @@ class Split(NamedTuple):
         return Packed(self.ids, self.offsets)
 
     def sentences(self, which):
-        """Copies of sentences. which: (B,) sentence numbers → Packed of B."""
+        """Copies of some sentences. which: (B,) sentence numbers → Packed of B sentences."""
         return self.packed.take(which)
 
     def batch(self, which):
-        """The pairs `which` (B,) as a Batch."""
+        """Some of the pairs as a Batch. which: (B,) pair numbers"""
         sentences = self.sentences(np.concatenate([2 * which, 2 * which + 1]))
         labels = None if self.labels is None else self.labels[which]
         return Batch(sentences, labels, self.task)
@@ -53,7 +53,7 @@ def batch_order(pairs, batch_size, seed, first_step=0):
     """Yield the pair numbers of every batch, without end, from step `first_step` on: (B,) arrays.
 
     Each epoch visits all pairs in a new random order, which depends on seed and epoch. It leaves
-    out the last pairs if they fill no batch. There must be at least batch_size pairs.
+    out the last pairs if they do not fill a batch. There must be at least batch_size pairs.
     """
     epoch, skip = divmod(first_step, pairs // batch_size)
     while True:
@@ -65,8 +65,8 @@ def batch_order(pairs, batch_size, seed, first_step=0):
 def _epoch(pairs, batch_size, rng):
     """Yield an epoch's batches. A million pairs or fewer are shuffled all at once.
 
-    Shuffling a billion would take 8 GB. So with more pairs, it draws blocks of 256
-    neighbours at random, and shuffles 4,096 blocks at a time.
+    Shuffling a billion would take 8 GB. So more than a million pairs are cut into blocks of 256
+    neighbours; the blocks are drawn at random, and the pairs of 4,096 blocks shuffled at a time.
     """
     blocks = rng.permutation(-(-pairs // BLOCK))
     rest = np.empty(0, np.int64)

@@ -36,7 +36,7 @@ def draw_candidates(split, queries):
 
 
 def candidate_scores(queries, responses, candidates, dot_products=lambda a, b: a @ b.T):
-    """Dot products of u: (n, e) with the candidates' v′ among responses: (n, e) → (n, 100)."""
+    """Dot products of queries u: (n, e) with their candidates among v′: (n, e) → (n, 100)."""
     scores = []
     for start in range(0, len(candidates), AT_ONCE):
         part = slice(start, start + AT_ONCE)
@@ -46,10 +46,10 @@ def candidate_scores(queries, responses, candidates, dot_products=lambda a, b: a
 
 
 def true_ranks(scores):
-    """Rank from 1 of the true candidate, column 0; ties count against it: (n, 100) → int (n,)."""
+    """Rank of the true candidate (column 0), from 1; ties count against it: (n, 100) → int (n,)."""
     return 1 + (scores[:, 1:] >= scores[:, :1]).sum(axis=1)
 
 
 def precision(ranks, n):
-    """P@n in per cent: ranks: (queries,) of the true responses."""
+    """P@n in per cent. ranks: (queries,), the ranks of the true responses"""
     return 100 * float((ranks <= n).mean())

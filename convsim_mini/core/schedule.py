@@ -1,4 +1,4 @@
-"""The batch and the learning rates of each training step, from the settings and its number."""
+"""The batch and the learning rates of each training step, from the settings and the step number."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ def rates(optim, step, steps, pairs):
 
     losses.py computes the mean loss. For the sum, SGD's rates are `pairs` times as large. Adaptive
     needs no such factor: it divides by the gradient's size.
-    optim: an OptimConfig; step: counted from 0; steps: of the whole training; pairs: in this batch
+    optim: an OptimConfig; step: from 0; steps: how many in all; pairs: how many in this batch
     """
     first, left = optim.warmup * steps, (1 - optim.warmup) * steps
     rise = (step + 1) / first if first else 1                 # to 1 over the share `warmup`

@@ -46,9 +46,9 @@ _TOKEN = regex.compile(
 
 
 def normalize(text):
-    """NFKC, lower case, straight quotes; lone surrogates replaced, Treebank pieces joined.
+    """Apply NFKC, lower case and straight quotes; replace lone surrogates; join Treebank pieces.
 
-    A run of combining marks is cut to 30, as in Unicode's Stream-Safe Format, because NFKC needs
+    A run of combining marks is cut to 30, as in Unicode's Stream-Safe Format, because NFKC takes
     quadratic time to sort them.
     """
     if not text.isascii():
@@ -68,8 +68,8 @@ def normalize(text):
 class Chunks(dict):
     """Remembers function(chunk), for speed; a chunk is the part of a text between two spaces.
 
-    The same chunks come again and again, so most texts need no tokenising. Chunks of up to 40
-    characters are kept; after 262,144 of them it starts over.
+    The same chunks occur again and again, so most texts need no tokenising. Chunks of up to 40
+    characters are kept; when 262,144 are kept, all are dropped and the dict starts over.
     """
 
     def __init__(self, function):
@@ -87,7 +87,7 @@ class Chunks(dict):
         return result
 
     def of(self, text):
-        """The function's values for the chunks of a text, normalised first: an iterator."""
+        """The function's values for the chunks of the normalised text: an iterator."""
         return map(self.__getitem__, normalize(text).split(" "))
 
 
@@ -105,7 +105,7 @@ _tokens = Chunks(_tokenize_chunk)
 
 
 def tokenize(text):
-    """Split any string into words and punctuation marks: a list of str, perhaps empty."""
+    """Split any string into words and symbols (punctuation, emoji, …): a list, possibly empty."""
     return list(chain.from_iterable(_tokens.of(text)))    # no token reaches across a space
 
 
@@ -115,9 +115,9 @@ def learn_pieces(counts, size):
     """Byte-pair encoding: the pieces that words are made of (Gage 1994; Sennrich et al. 2016).
 
     At first each character is a piece. Then the two pieces that most often occur side by side are
-    merged into one everywhere, and so on until there are `size` pieces. So a frequent
-    word becomes one piece, a rare word several: "unfriendly" is "un", "##friend", "##ly".
-    counts: occurrences by word → list of str, characters first, then in the order of merging
+    merged into one everywhere, and so on until there are `size` pieces. So a frequent word becomes
+    one piece and a rare word several: "unfriendly" is "un", "##friend", "##ly".
+    counts: occurrences by word → list of str: characters, then merged pieces in order of merging
     """
     words = [[word[0], *(INSIDE + character for character in word[1:])]
              for word, number in counts.items() if number >= FEWEST]
@@ -169,7 +169,7 @@ def _merge(pair, merged, words, numbers, pairs, places, queue):
 
 @dataclass
 class Vocabulary:
-    """Pieces of words and how often each occurs; their ids are 1, 2, 3, …, the most frequent first.
+    """Pieces of words, and how often each occurs. Their ids are 1, 2, 3, …, most frequent first.
 
     Id 0, UNKNOWN, stands for an empty sentence and for a word with a character that no piece has.
     """
@@ -184,15 +184,15 @@ class Vocabulary:
 
     @classmethod
     def of_words(cls, counts):
-        """A Vocabulary of the whole words of a Counter, by frequency, then by the alphabet."""
+        """A Vocabulary of a Counter's whole words, most frequent first; ties are alphabetical."""
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return cls([word for word, _ in ranked], [number for _, number in ranked])
 
     @classmethod
     def of_pieces(cls, counts, size):
-        """At most `size` pieces that make up the words of a Counter, see `learn_pieces`.
+        """A Vocabulary of at most `size` pieces that make up a Counter's words; see `learn_pieces`.
 
-        Pieces that no word needs any more are left out, but not characters: new words need them.
+        Pieces that no word needs any more are left out, but characters stay: new words need them.
         """
         pieces = learn_pieces(counts, size)
         learned = cls.of_words(dict.fromkeys(pieces, 0))
@@ -249,7 +249,7 @@ class Vocabulary:
         return array("i", chain.from_iterable(map(self.split, tokens))).tobytes()
 
     def probabilities(self):
-        """p(piece) of every id, its share of all pieces: float64 (size,). UNKNOWN has 0."""
+        """p(piece) of every id, its share of all occurrences: float64 (size,). UNKNOWN has 0."""
         counts = np.array([0, *self.counts])
         return counts / max(counts.sum(), 1)
 

@@ -1,4 +1,4 @@
-"""The Transformer encoder: how its layers are composed forward and unwound backward."""
+"""The Transformer encoder: its layers in order forward, and in reverse order backward."""
 
 import math
 
@@ -22,15 +22,15 @@ from .transformer_layers import (
 def transformer_forward(model, packed, key=()):
     """Transformer encoder (Vaswani et al. 2017; Yang et al. 2018, §2.3.2 and §3.1).
 
-    Word embeddings times √d plus the timing signal; layers of self-attention and feed-forward
-    networks, each with a residual connection; the mean of a sentence's rows; a linear layer to the
-    width of a sentence embedding (ours: the paper does not say how 512 becomes 500); unit length.
+    In this order: word embeddings times √d plus the timing signal; layers of self-attention and
+    feed-forward networks, each with a residual connection; the mean of a sentence's rows; a linear
+    layer to the width of a sentence embedding (ours: the paper does not say how 512 becomes 500);
+    scaling to unit length.
 
-    x is the residual stream, and the next sublayer reads z = norm(x). The stream is never
-    normalised: pre-norm, tensor2tensor's default at the time. With config.bag, the vector before
-    unit length is y = √d bag(table) W_bag + mean(sublayers) W: what a DAN gives for the same
-    sentences, plus what attention adds (ours).
-    packed: word ids of B sentences, on the host; key: of dropout's bits, see `encoder_forward`
+    x is the residual stream. The next sublayer reads z = norm(x), but x itself is never normalised
+    (pre-norm, tensor2tensor's default at the time). With config.bag (ours), the vector to be scaled
+    is y = √d bag(table) W_bag + mean(sublayers) W: what a DAN gives, plus what attention adds.
+    packed: word ids of B sentences, on the host; key: for dropout, see `encoder_forward`
     → u: (B, e) unit vectors, cache; with key None, the sublayers' caches are not kept
     """
     params, config = model.params, model.config
@@ -46,8 +46,8 @@ def transformer_forward(model, packed, key=()):
     first, *next_norms = *(f"{name}.norm" for name in names), "encoder.norm"
     z, first_norm_cache = layer_norm_forward(x, params[f"{first}.weight"], params[f"{first}.bias"])
     caches = []
-    # Pre-norm is x += sublayer(norm(x)). Here a step begins and ends after a norm: adding y and
-    # normalising for the next sublayer are one function, on a GPU one kernel.
+    # Pre-norm is x += sublayer(norm(x)). A step of this loop begins and ends after a norm, so that
+    # one function, on a GPU one kernel, adds y and normalises the sum for the next sublayer.
     for k, (name, next_norm) in enumerate(zip(names, next_norms)):
         here = dropout.at(k // 2).at(k % 2)
         of_layers, of_norm = ([params[p] for p in some] for some in parameters_of(name, next_norm))
@@ -73,10 +73,10 @@ def transformer_forward(model, packed, key=()):
 def transformer_backward(du, cache):
     """Forward: u = unsort(normalise(y)), y = linear(mean(sublayers(dropout(√d E + timing)))).
 
-    Each step is undone in turn, last first. dz is the gradient of what a sublayer's norm gave; dx
-    is that of the residual stream, None if only the norm reads it. With a bag, y += √d
-    bag(table) W_bag: dy reaches both summands unchanged, and the table, which both read, gets the
-    sum of two gradients.
+    Each step is undone in turn, last first. dz is the gradient of what a sublayer's norm returned;
+    dx is that of the residual stream, or None if only the norm reads the stream. With a bag,
+    y += √d bag(table) W_bag: dy reaches both summands unchanged, and the table, which both read,
+    gets the sum of two gradients.
     du: (B, e) → gradients by parameter name; the table's is a list of SparseRows
     """
     (order, embedding_cache, first_norm_cache, caches, pool_cache, linear_cache, bag_cache,
@@ -99,7 +99,7 @@ def transformer_backward(du, cache):
 
 
 def transformer_shapes(config):
-    """Name → shape of the parameters of a ModelConfig's Transformer layers."""
+    """Name → shape of the parameters that only a Transformer has. config: a ModelConfig"""
     d, hidden = config.embedding_dim, config.hidden
     layer = {"attention.norm": (d,), "attention.qkv": (d, 3 * d), "attention.output": (d, d),
              "feed_forward.norm": (d,), "feed_forward.linear0": (d, hidden),
@@ -112,14 +112,14 @@ def transformer_shapes(config):
 
 
 def parameters_of(name, norm):
-    """A sublayer's parameter names, in its forward's order, and those of the layer norm `norm`."""
+    """The parameter names of a sublayer, in its forward's order, and of the layer norm `norm`."""
     layers = ("qkv", "output") if name.endswith("attention") else ("linear0", "linear1")
     return ([f"{name}.{layer}.{kind}" for layer in layers for kind in ("weight", "bias")],
             [f"{norm}.weight", f"{norm}.bias"])
 
 
 def bag_forward(params, packed, word_rows):
-    """y = √d bag(table) W: a DAN of one layer. √d undoes the table_divisor below.
+    """y = √d bag(table) W: a DAN with one layer. √d undoes the table_divisor (see below).
 
     packed: word ids of B sentences → y: (B, e), cache
     """
@@ -130,7 +130,7 @@ def bag_forward(params, packed, word_rows):
 
 
 def bag_backward(dy, cache, grads):
-    """Forward: y = √d bag(table) W. → dtable: list of SparseRows; dW goes to grads."""
+    """Forward: y = √d bag(table) W. → dtable: list of SparseRows; dW is stored in grads."""
     rows_cache, linear_cache = cache
     dx, grads["encoder.bag.weight"], _ = linear_backward(dy, linear_cache)            # (B, d)
     return embedding_bag_backward(dx * math.sqrt(dx.shape[1]), rows_cache)
@@ -139,8 +139,8 @@ def bag_backward(dy, cache, grads):
 def sort_by_length(packed, max_tokens):
     """Sort sentences by length, so that attention has few groups.
 
-    packed: on the host → a Packed, its sentences cut to max_tokens words; order (B,): its sentence
-    b was order[b] before; places (B,): where each sentence is now
+    packed: on the host → a Packed with sentences cut to max_tokens words; order (B,): its sentence
+    b had the number order[b] before; places (B,): the number that each sentence has now
     """
     order = np.argsort(packed.lengths, kind="stable")
     packed = packed.take(order)

@@ -30,7 +30,7 @@ def relu_backward(dy, cache):
 def layer_norm_forward(x, weight, bias):
     """Give each row mean 0 and variance 1, then scale and shift its features (Ba et al. 2016).
 
-    y = x̂ · weight + bias, x̂ = (x − mean) / √(variance + ε), both taken over the row.
+    y = x̂ · weight + bias, x̂ = (x − mean) / √(variance + ε), with the row's mean and variance.
     x: (N, d), weight, bias: (d,) → y: (N, d), cache.
     """
     normal = x - x.mean(axis=1, keepdims=True)                            # (N, d)
@@ -45,8 +45,8 @@ def layer_norm_backward(dy, cache):
     """Forward: y = x̂ w + b, x̂ = (x − μ) s, s = 1/√(variance + ε).
 
     dw = Σ_n dy x̂, db = Σ_n dy, and dx̂ = dy w. μ and s depend on the whole row x. So two changes
-    of a row leave x̂ as it is: adding a constant (μ removes it) and, apart from ε, stretching
-    along x̂ (s undoes it). Both directions are projected out of dx̂:
+    of a row leave x̂ as it is: adding a constant (μ removes it) and, apart from ε, stretching the
+    row along x̂ (s undoes it). Both directions are projected out of dx̂:
     dx = s (dx̂ − mean(dx̂) − x̂ mean(dx̂ x̂)).
     dy: (N, d) → dx: (N, d), dweight: (d,), dbias: (d,)
     """
@@ -62,7 +62,7 @@ def layer_norm_backward(dy, cache):
 def add_norm_forward(x, y, weight, bias, dropout=NO_DROPOUT):
     """s = x + dropout(y), the residual connection around a sublayer; z = layer_norm(s).
 
-    x, y: (N, d), y may be overwritten; weight, bias: (d,) → s, z: (N, d), cache
+    x, y: (N, d), of which y may be overwritten; weight, bias: (d,) → s, z: (N, d), cache
     """
     y, dropout_cache = dropout_forward(y, dropout)
     s = x + y
@@ -72,7 +72,7 @@ def add_norm_forward(x, y, weight, bias, dropout=NO_DROPOUT):
 
 @twinned
 def add_norm_backward(dy, cache):
-    """Forward: s = x + dropout(y), z = layer_norm(s). s is used twice: its gradients add.
+    """Forward: s = x + dropout(y), z = layer_norm(s). s is used twice, so its gradients add.
 
     dy: (dz, ds), each (N, d); ds is None if only the norm reads s
     → dx, dy: (N, d), dweight, dbias: (d,)
@@ -106,10 +106,10 @@ def position_wise_backward(dy, cache):
 
 @twinned
 def placed_embedding_forward(table, packed, signal, dropout=NO_DROPOUT):
-    """What a Transformer reads: √d times a word's embedding, plus its position's signal.
+    """What a Transformer reads: √d times a word's embedding, plus the signal of its position.
 
-    table: (R, d); packed: Packed of N words; signal: (longest or more, d), see `timing_signal`
-    → x: (N, d), with dropout, cache
+    table: (R, d); packed: Packed of N words; signal: (length of the longest sentence or more, d),
+    see `timing_signal` → x: (N, d), after dropout, cache
     """
     x = table.take(packed.ids, axis=0) * math.sqrt(table.shape[1])        # (N, d)
     x += signal.take(positions(packed), axis=0)
@@ -118,9 +118,9 @@ def placed_embedding_forward(table, packed, signal, dropout=NO_DROPOUT):
 
 
 def placed_embedding_backward(dy, cache):
-    """Forward: x_n = dropout(√d E_word(n) + signal). The signal is a constant, without a gradient.
+    """Forward: y_n = dropout(√d E_word(n) + signal). The signal is a constant, without a gradient.
 
-    dE_r = Σ √d dx_n over the places n of r, after dropout. dy: (N, d) → dtable: list of SparseRows
+    dE_r = √d Σ dropout_backward(dy)_n over the places n of r. dy: (N, d) → list of SparseRows
     """
     ids, dropout_cache = cache
     drows = dropout_backward(dy, dropout_cache) * math.sqrt(dy.shape[1])  # (N, d)
@@ -144,6 +144,6 @@ def mean_pool_backward(dy, cache):
 
 
 def positions(packed):
-    """The place of each word in its sentence, from 0: (N,)."""
+    """The place of each word in its sentence, counted from 0: (N,)."""
     numbers = array_module(packed.ids).arange(len(packed.ids))
     return numbers - packed.offsets.take(packed.sentence_numbers)

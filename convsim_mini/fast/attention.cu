@@ -1,24 +1,24 @@
-// The kernels of attention.py. A block has one head of one sentence: n words, WIDTH = d/h numbers
-// each, which is compiled in: up to 420 on an A100. Keys and values are loaded into shared memory
-// in tiles of 32 words: each of a warp's 32 lanes has one word of a tile. So any length fits, and
-// no n × n array is ever written. Shared memory is the bottleneck: it delivers a warp's 32 numbers
-// in the time of four multiplications. So a warp has four words of the sentence at once: a number
-// of a tile, once read, serves all four, and the four words' own numbers lie side by side and are
-// read together. That is 2 reads for 4 multiplications; word by word it would be 8.
+// The kernels of attention.py. A block has one head of one sentence: n words with WIDTH = d/h
+// numbers each. WIDTH is compiled in and may be up to 420 on an A100. Keys and values are loaded
+// into shared memory in tiles of 32 words, one word for each of a warp's 32 lanes. So any length
+// fits, and no n × n array is ever written. Shared memory is the bottleneck: it takes as long to
+// deliver 32 numbers to a warp as four multiplications do. So a warp has four words of the sentence
+// at once: a number of a tile, once read, serves all four, and the four words' own numbers lie side
+// by side and are read together. That is 2 reads for 4 multiplications; word by word it would be 8.
 #define TILE 32
 #define WARPS 4
 #define WORDS 4
 #define ROW (WIDTH | 1)                                       // odd: see load_tile
 #define COLUMNS ((WIDTH + 31) / 32)                           // of a lane, among WIDTH
 
-// A number for each of a warp's words; all are read at once.
+// One number for each of a warp's words; all of them are read at once.
 struct __align__(16) PerWord { real of[WORDS]; };
 
-// Lane 0's answer for all: otherwise the compiler would not know that a warp's lanes stay together.
+// All lanes take lane 0's answer; otherwise the compiler would not know that they stay together.
 __device__ int warp_number() { return __shfl_sync(0xffffffffu, threadIdx.x / 32, 0); }
 
-// Copies 32 words, or those there are from `first` on, of two arrays into shared memory. Each lane
-// will read a row of its own. Rows begin ROW numbers apart; because ROW is odd, the lanes read from
+// Copies 32 words from `first` on, or as many as there are, of two arrays into shared memory. Each
+// lane will read its own row. Rows begin ROW numbers apart; because ROW is odd, the lanes read from
 // 32 different memory banks at once.
 __device__ void load_tile(const real* a, int a_stride, const real* b, int b_stride, int first,
                           int n, real* tile_a, real* tile_b) {
@@ -33,14 +33,14 @@ __device__ void load_tile(const real* a, int a_stride, const real* b, int b_stri
     __syncthreads();
 }
 
-// own_w = factor · x_(first + w), or the last row, for a warp's words w. Lanes share the columns.
+// own_w = factor · x_i, i = min(first + w, n − 1), for a warp's words w. Lanes share the columns.
 __device__ void load_own(const real* x, int stride, int first, int n, real factor, PerWord* own) {
     for (int c = threadIdx.x % 32; c < WIDTH; c += 32)
         for (int w = 0; w < WORDS; ++w)
             own[c].of[w] = x[(i64)min(first + w, n - 1) * stride + c] * factor;
 }
 
-// sum_w = own_w · row, for a warp's words w; row: a lane's in a tile.
+// sum_w = own_w · row for a warp's words w. row: this lane's row of a tile.
 __device__ PerWord dots_of(const PerWord* own, const real* row) {
     PerWord sum = {};
     #pragma unroll 8
@@ -51,8 +51,8 @@ __device__ PerWord dots_of(const PerWord* own, const real* row) {
     return sum;
 }
 
-// sum_w += Σ_j factor_jw row_j for a warp's words w, over the tile's first `count` rows j. Lanes
-// share the columns.
+// sum_w += Σ_j factor_jw row_j for a warp's words w, over the first `count` rows j of the tile. The
+// lanes share the columns.
 __device__ void add_rows(const PerWord* factors, const real* tile, int count, PerWord* sum) {
     int lane = threadIdx.x % 32;
     #pragma unroll 4
@@ -65,18 +65,18 @@ __device__ void add_rows(const PerWord* factors, const real* tile, int count, Pe
     }
 }
 
-// The place of score (i, j) among those of its sentence, for dropout; see COUNTERS in attention.py.
+// The dropout counter of a sentence's score (i, j) in this head; see COUNTERS in attention.py.
 __device__ u64 score_counter(i64 begin, int head, int n, int i, int j) {
     return ((u64)begin << 27) + ((u64)head * n + i) * n + j;
 }
 
-// y_i = Σ_j p_ij v_j. The softmax runs over tiles: sums under a lower maximum are scaled down
-// when a higher one is found (Milakov, Gimelshein 2018). log Σ_j e^s_ij is kept for the backward.
+// y_i = Σ_j p_ij v_j. The softmax is computed tile by tile: when a higher maximum is found, sums so
+// far are scaled down (Milakov, Gimelshein 2018). log Σ_j e^s_ij is kept for the backward.
 extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets, real* y,
                                              real* log_sums, int heads, u64 key, int threshold) {
     extern __shared__ __align__(16) real shared[];
     int head = blockIdx.x % heads, d = heads * WIDTH, lane = threadIdx.x % 32, warp = warp_number();
-    int sentence = (gridDim.x - 1 - blockIdx.x) / heads;      // the last, longest, first
+    int sentence = (gridDim.x - 1 - blockIdx.x) / heads;      // first the last, which is longest
     i64 begin = offsets[sentence];
     int n = offsets[sentence + 1] - begin;
     const real *q = qkv + begin * 3 * d + head * WIDTH, *k = q + d, *v = k + d;
@@ -117,10 +117,10 @@ extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets
     }
 }
 
-// Two sweeps. A warp has four words a and goes through all words b, a tile at a time. By queries: a
-// are queries, b keys: dq_a = Σ_b ds_ab k_b/√m. By keys: a are keys, b queries: dk_a = Σ_b ds_ba
-// q_b/√m and dv_a = Σ_b p_ba dy_b. The formulas are in attention_backward; m is WIDTH. A score is
-// a query times a key, dp is dy times a value: _qk is a query or a key, _dv is dy or a value.
+// There are two sweeps. In each, a warp has four words a and goes through all words b, a tile at a
+// time. In the first, a are queries and b keys: dq_a = Σ_b ds_ab k_b/√m. In the second (by_keys), a
+// are keys and b queries: dk_a = Σ_b ds_ba q_b/√m, dv_a = Σ_b p_ba dy_b. The formulas are in core's
+// attention_backward; m is WIDTH. _qk: queries or keys, for scores; _dv: dy or values, for dp.
 extern "C" __global__ void attention_backward(const real* dy, const real* y, const real* qkv,
                                               const i64* offsets, const real* log_sums, real* dots,
                                               real* dqkv, int heads, u64 key, int threshold) {

@@ -1,4 +1,4 @@
-// This text is put before every .cu file. `real` is float or double: the type of the arrays.
+// This text is put before every .cu file. `real` is float or double, the type of the arrays.
 typedef long long i64;
 typedef unsigned long long u64;
 
@@ -12,7 +12,7 @@ __device__ real warp_max(real x) {
     return x;
 }
 
-// Every thread of the block gets the sum, or the maximum, over all threads. Whole warps only.
+// Every thread of the block, which must be whole warps, gets the sum or the maximum over all.
 template <bool largest> __device__ real over_block(real x) {
     __shared__ real parts[32];
     int t = threadIdx.y * blockDim.x + threadIdx.x, warps = blockDim.x * blockDim.y / 32;

@@ -1,4 +1,4 @@
-"""How a CUDA kernel is compiled and started: the C in a .cu file, its arguments, shared memory."""
+"""How a CUDA kernel is compiled and started: its code in a .cu file, arguments, shared memory."""
 
 import re
 from functools import cache
@@ -45,7 +45,7 @@ def _pointer(x):
 
 
 def like(x, *shape, dtype=None):
-    """A new, uninitialised array like x, perhaps of another shape or dtype."""
+    """A new, uninitialised array like x, possibly of another shape or dtype."""
     import cupy
     return cupy.empty(shape or x.shape, dtype or x.dtype)
 
@@ -53,10 +53,10 @@ def like(x, *shape, dtype=None):
 def launch(kernel, blocks, threads, *arguments, dtype=None, shared=0, width=64):
     """Start the kernel "file.name" on the current stream. It runs after this function returns.
 
-    blocks, threads: tuples; dtype: of `real`, by default that of the first array; shared: how many
-    `real` numbers each block has in shared memory; width: see `source`. Arguments are numbers,
-    C-contiguous arrays or None (a null pointer). Raises ValueError for a wrong number of them and
-    for an array that is not C-contiguous, UserError if the device has too little shared memory.
+    blocks, threads: tuples; dtype: what `real` is, by default the first array's dtype; shared: how
+    many `real` numbers each block has in shared memory; width: see `source`. Arguments are numbers,
+    C-contiguous arrays or None (a null pointer). Raises ValueError for a wrong number of arguments
+    or an array that is not C-contiguous, UserError if the device has too little shared memory.
     """
     if 0 in blocks:                                           # CuPy would start one
         return

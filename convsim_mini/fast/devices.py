@@ -18,8 +18,8 @@ INSTALL_CUPY = ('pip install "cupy-cuda12x[ctk]>=14,<15"   (CUDA 13 drivers: '
 def device_module(device, precision="tf32", number=0):
     """numpy for "cpu", cupy for "gpu", with their twins installed.
 
-    precision: of a GPU's products, "tf32" or "fp32"; number: of the GPU on this host. Raises
-    UserError if it cannot be used, or if a first small product, which loads cuBLAS, fails.
+    precision: of a GPU's products, "tf32" or "fp32"; number: which GPU of this host. Raises
+    UserError if the GPU cannot be used, or if a first small product, which loads cuBLAS, fails.
     """
     if device not in ("cpu", "gpu"):
         raise UserError(f'device {device!r}: expected "cpu" or "gpu"')
@@ -52,7 +52,7 @@ def device_module(device, precision="tf32", number=0):
 
 
 def machine(xp):
-    """The name of the hardware: the processor with its cores in use, and numba; or the GPU."""
+    """The name of the GPU, or of the processor with its cores in use and the version of numba."""
     if xp is not np:
         return xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)["name"].decode()
     info = Path("/proc/cpuinfo")                              # Linux

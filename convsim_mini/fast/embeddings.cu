@@ -1,7 +1,7 @@
 // Kernels of embeddings.py, of `update_rows` (optim.py), and of the placed embedding and the mean
-// (transformer_layers.py). In all but update_rows a block has one sentence, a thread some columns.
+// (transformer_layers.py). Except in update_rows, a block has one sentence, a thread some columns.
 
-// packed.bigram_buckets, of one pair of words
+// packed.bigram_buckets for one pair of words
 __device__ int bigram_bucket(int left, int right, u64 buckets) {
     u64 key = (u64)left << 32 | (u64)right;
     key ^= key >> 29;
@@ -35,8 +35,8 @@ extern "C" __global__ void word_bag_forward(const real* table, const int* ids, c
     }
 }
 
-// placed_embedding_forward: x = dropout(√d E + signal). A sentence has four blocks of four rows of
-// threads; a row has every sixteenth word.
+// placed_embedding_forward: x = dropout(√d E + signal). A sentence has four blocks, each with four
+// rows of threads; a row of threads has every sixteenth word.
 extern "C" __global__ void placed_embedding_forward(
         const real* __restrict__ table, const int* ids, const i64* offsets,
         const real* __restrict__ signal, real* __restrict__ x, int d, u64 key, int threshold) {
@@ -52,8 +52,8 @@ extern "C" __global__ void placed_embedding_forward(
         }
 }
 
-// sum_rows: y_b = Σ E_r over the ids r of sentence b; mean_pool_forward: y_b = (1/n) Σ x_i, which
-// has no ids.
+// sum_rows: y_b = Σ E_r over the ids r of sentence b. mean_pool_forward: y_b = (1/n) Σ x_i, without
+// ids.
 extern "C" __global__ void sum_rows(const real* table, const int* ids, const i64* offsets, real* y,
                                     int d, int mean) {
     i64 begin = offsets[blockIdx.x], end = offsets[blockIdx.x + 1];
@@ -72,10 +72,10 @@ extern "C" __global__ void mean_pool_backward(const real* dy, const i64* offsets
             dx[(begin + i) * d + c] = dy[(i64)blockIdx.x * d + c] / n;
 }
 
-// A step of SGD, or of row-wise Adagrad if `squares` is given. `order` brings equal rows together;
-// the block of the first sums them and updates the row, the others do nothing. Its 8 warps take
-// turns at 32 places, one looked up by each lane. A warp adds the places' vectors one after the
-// other, up to eight of a lane's numbers at once. The order of all sums is fixed.
+// A step of SGD, or of row-wise Adagrad if `squares` is given. `order` brings equal rows together.
+// The block of the first of them sums their gradients and updates the row; the others do nothing.
+// Its 8 warps take turns at 32 places, of which each lane looks up one. A warp adds the vectors of
+// these places one by one, up to eight of a lane's numbers at once. The order of all sums is fixed.
 extern "C" __global__ void update_rows(
         real* table, real* squares, const int* rows, const int* sources, const i64* order,
         const real* __restrict__ values, i64 count, int d, real rate) {

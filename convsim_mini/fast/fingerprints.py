@@ -17,7 +17,7 @@ CORE = __package__.replace("fast", "core")
 
 
 def changed(functions):
-    """The functions, out of these ones of core, whose fingerprint differs from that in FILE."""
+    """Which of these functions of core have a fingerprint that differs from the one in FILE."""
     tested = json.loads(FILE.read_text(encoding="utf-8"))
     return [one for one in functions if fingerprint(one) != tested.get(name_of(one))]
 
@@ -56,7 +56,7 @@ def fingerprint(function):
 
 @cache
 def code_of(part):
-    """The code of a function or class without comments and docstrings; the names in it, sorted."""
+    """The code of a function or class, without comments and docstrings, and its names, sorted."""
     tree = definitions(part.__module__)[part.__name__]
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node):

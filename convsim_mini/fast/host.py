@@ -1,8 +1,8 @@
 """Twins for NumPy's arrays, in core's order. The docstring of core's function applies to each.
 
-Three things make them faster. The work is shared out among all cores. Large arrays are overwritten
-instead of newly made, or processed in pieces that fit a core's cache. And if numba is installed,
-the two loops of loops.py replace several passes of NumPy and SciPy.
+Three things make them faster. All cores share the work. Large arrays are overwritten, instead of
+new ones being made, or processed in pieces that fit in a core's cache. And if numba is installed,
+the two loops of loops.py replace several passes by NumPy and SciPy.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ AT_ONCE = 512   # rows of a table that fit a core's cache: 0.6 MB at width 300
 # ---------------------------------------------------------------- layers.py
 
 def linear_forward(x, weight, bias=None):
-    """The product and the bias on all cores."""
+    """Compute the product and add the bias on all cores."""
     y, = products((x, weight))
     if bias is not None:
         for_rows(lambda rows: np.add(y[rows], bias, out=y[rows]), y)
@@ -28,14 +28,14 @@ def linear_forward(x, weight, bias=None):
 
 
 def linear_backward(dy, cache):
-    """Both products on all cores, which wait for each other only once."""
+    """Compute both products on all cores, which wait for each other only once."""
     x, weight = cache
     dx, dweight = products((dy, weight.T), (x.T, dy))
     return dx, dweight, dy.sum(axis=0)
 
 
 def l2_normalize_forward(x):
-    """The squares are summed without storing them."""
+    """Sum the squares without storing them."""
     norm = np.sqrt(np.vecdot(x, x))[:, None]
     norm = np.where(norm > 0, norm, 1)
     y = x / norm
@@ -43,7 +43,7 @@ def l2_normalize_forward(x):
 
 
 def l2_normalize_backward(dy, cache):
-    """The products are summed without storing them; one new array instead of three."""
+    """Sum the products without storing them, and make one new array instead of three."""
     y, norm = cache
     dx = y * np.vecdot(dy, y)[:, None]
     np.subtract(dy, dx, out=dx)
@@ -54,7 +54,7 @@ def l2_normalize_backward(dy, cache):
 # ---------------------------------------------------------------- embeddings.py
 
 def sum_rows(table, packed):
-    """A sparse product or a compiled loop instead of Python's; sentences on all cores."""
+    """All cores share the sentences; a sparse product or a compiled loop replaces Python's loop."""
     y = np.empty((len(packed.offsets) - 1, table.shape[1]), table.dtype)
 
     def sum_part(part):
@@ -81,7 +81,7 @@ def sum_into(y, table, ids, offsets):
 # ---------------------------------------------------------------- optim.py
 
 def update_rows(table, parts, rate, squares=None):
-    """A faster sort; then all cores update rows, as many at a time as fit in a cache."""
+    """Sort faster; then all cores update rows, as many at a time as fit in a cache."""
     grad = joined(parts)
     rows, begins, sources = by_row(grad)
     rate = table.dtype.type(rate)
@@ -97,7 +97,7 @@ def update_rows(table, parts, rate, squares=None):
 
 
 def by_row(grad):
-    """Distinct rows (U,); where the places of each begin, (U + 1,); their sources, (M,)."""
+    """The distinct rows, (U,); where the places of each begin, (U + 1,); all sources, (M,)."""
     keys = grad.rows.astype(np.int64) << 32
     keys += np.arange(len(keys))    # all differ: NumPy's fastest sort keeps the order of equal rows
     keys.sort()
@@ -109,7 +109,7 @@ def by_row(grad):
 # ---------------------------------------------------------------- losses.py
 
 def batch_softmax_forward(u, v, scale=1.0, first=0):
-    """The product on all cores; then the scores, the largest array here, become p in place."""
+    """Compute the product on all cores; turn the scores, the largest array, into p in place."""
     scores, = products((u, np.ascontiguousarray(v.T)))        # v.T as it is takes longer
     scores *= scale
     true = scores.diagonal(first).copy()
@@ -123,7 +123,7 @@ def batch_softmax_forward(u, v, scale=1.0, first=0):
 
 
 def batch_softmax_backward(dloss, cache):
-    """Both products on all cores, which wait for each other only once."""
+    """Compute both products on all cores, which wait for each other only once."""
     u, v, scale, p, first = cache
     factor = dloss * scale / len(v)
     duv = p * factor
@@ -135,7 +135,7 @@ def batch_softmax_backward(dloss, cache):
 # ---------------------------------------------------------------- attention.py
 
 def attention_forward(qkv, offsets, heads, dropout=attention.NO_DROPOUT):
-    """As in core, with groups of sentences shared among threads."""
+    """As in core, but threads share the groups of sentences."""
     y = np.empty((len(qkv), qkv.shape[1] // 3), qkv.dtype)
     sentences = attention.groups(offsets, heads)
 
@@ -146,7 +146,7 @@ def attention_forward(qkv, offsets, heads, dropout=attention.NO_DROPOUT):
 
 
 def attention_backward(dy, cache):
-    """As in core, with groups of sentences shared among threads; each writes its own rows."""
+    """As in core, but threads share the groups of sentences; each group writes its own rows."""
     dqkv = np.empty_like(cache.qkv)
 
     def attend(group, p, factor):
@@ -156,8 +156,7 @@ def attention_backward(dy, cache):
 
 
 def each_group(function, sentences, *others):
-    """Call function(group, …) for each Group and its items of `others`; → a list of the results.
-    """
+    """Call function(group, …) for each Group with its items of `others` → the list of results."""
     items = list(zip(sentences, *others))
     scores = [group.length * (group.last - group.first) for group in sentences]
     shares = fair_shares(np.cumsum([0, *scores[:-1]]))
@@ -168,7 +167,7 @@ def each_group(function, sentences, *others):
 # ---------------------------------------------------------------- transformer_layers.py
 
 def layer_norm_forward(x, weight, bias):
-    """Core's function for a megabyte of rows at a time, on all cores."""
+    """Apply core's function to a megabyte of rows at a time, on all cores."""
     y, normal, scale = np.empty_like(x), np.empty_like(x), np.empty((len(x), 1), x.dtype)
     plain = transformer_layers.layer_norm_forward.plain
 
@@ -179,7 +178,7 @@ def layer_norm_forward(x, weight, bias):
 
 
 def layer_norm_backward(dy, cache):
-    """A megabyte of rows at a time, on all cores; dweight without storing dy x̂."""
+    """Compute a megabyte of rows at a time, on all cores, and dweight without storing dy x̂."""
     normal, scale, weight = cache
     dx = np.empty_like(dy)
 

@@ -1,7 +1,7 @@
 """Twins for CuPy's arrays. The docstring of core's function of the same name applies to each.
 
-Where core makes several passes over memory, each a launch, one kernel does it here. The kernels are
-CUDA C, in the .cu files; the comment above each says what a block, a warp and a thread do.
+Where core makes several passes over memory, each with its own launch, one kernel does all the work.
+The kernels are CUDA C, in the .cu files; comments there say what a block, a warp and a thread do.
 Results are the same up to rounding; dropout draws the same bits. No function waits for the device.
 """
 
@@ -24,7 +24,7 @@ def _column_sums(kernel, columns, dy, *arguments):
     """A kernel's sums over the rows of dy: (N, d) → (columns,).
 
     A block has 8 columns, so 512 columns leave half of a large GPU idle. With 16,384 rows or more,
-    each block sums a part; a second launch adds the parts in order. With fewer, it does not pay.
+    each block sums a part, and a second launch adds the parts in order. Fewer are not worth it.
     """
     shares = max(1, min(64, len(dy) // 8192))
     sums = like(dy, shares, columns)
@@ -172,7 +172,7 @@ def mean_pool_forward(x, packed):
 
 
 def _sum_rows(table, ids, offsets, mean):
-    """The sum or the mean of each sentence's rows; ids: None for all rows in order."""
+    """The sum or the mean of each sentence's rows. ids: None stands for all rows in order"""
     y = like(table, len(offsets) - 1, table.shape[1])
     launch("embeddings.sum_rows", (len(y),), _threads(y.shape[1]), table, ids, offsets, y,
            y.shape[1], mean)
@@ -241,7 +241,7 @@ def adam(params, grads, means, squares, t, rate, beta1, beta2, epsilon):
 
 
 def _update(kernel, arrays, *numbers):
-    """Update all dense parameters, 96 per launch. arrays: lists, the parameters first."""
+    """Update all dense parameters, 96 per launch. arrays: lists of arrays, the parameters first"""
     params = arrays[0]
     for p, *others in zip(*arrays):                           # only pointers reach the kernel
         if not all(x._c_contiguous and x.dtype == p.dtype == params[0].dtype for x in (p, *others)):

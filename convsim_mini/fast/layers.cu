@@ -1,8 +1,8 @@
 // The kernels of layers.py, dropout.py and transformer_layers.py. A warp is 32 threads that the
 // hardware schedules together.
 
-// linear_forward after the product, y + b; half of position_wise_forward: dropout(relu(y + b)).
-// A block has one row, a thread some columns.
+// The rest of linear_forward after the product, y + b; or half of position_wise_forward:
+// dropout(relu(y + b)). A block has one row, a thread some columns.
 extern "C" __global__ void bias_activation(real* y, const real* bias, int e, int relu, u64 key,
                                            int threshold) {
     u64 row = (u64)blockIdx.x * e;
@@ -13,7 +13,7 @@ extern "C" __global__ void bias_activation(real* y, const real* bias, int e, int
     }
 }
 
-// Adds what the threads of one column, threadIdx.y = 0, 1, …, hold; thread 0 of the column gets it.
+// The sum of x over the threads of a column, threadIdx.y = 0, 1, …; only thread 0 of them gets it.
 __device__ real column_sum(real x) {
     __shared__ real sums[512];
     int t = threadIdx.y * blockDim.x + threadIdx.x;
@@ -26,11 +26,11 @@ __device__ real column_sum(real x) {
     return sums[t];
 }
 
-// Its backward, before the products: db = Σ dx; with y, the output of relu and dropout, also dx:
-// where one of them zeroed a value, y is 0. A block has 8 columns (8 floats are 32 bytes, the least
-// that memory delivers) and 64 threads for the rows of each. Blocks with different blockIdx.y
-// divide the rows; each gives a row of `sums`. A load takes hundreds of cycles: unrolled, and with
-// arrays that do not overlap (__restrict__), a thread has the loads of four rows under way at once.
+// The backward of bias_activation, before the products: db = Σ dx. If y, the output of relu and
+// dropout, is given, also dx: y is 0 where one of them zeroed a value. A block has 8 columns (8
+// floats are 32 bytes, the least that memory delivers) with 64 threads for each. Blocks that differ
+// in blockIdx.y share the rows; each gives a row of `sums`. A load takes hundreds of cycles; thanks
+// to unrolling and __restrict__ (no overlap), a thread has four rows' loads under way at once.
 extern "C" __global__ void bias_activation_backward(
         const real* __restrict__ dy, const real* __restrict__ y, real* __restrict__ dx,
         int threshold, real* sums, int rows, int e) {
@@ -51,8 +51,8 @@ extern "C" __global__ void bias_activation_backward(
     if (threadIdx.y == 0 && c < e) sums[blockIdx.y * e + c] = sum;
 }
 
-// add_norm_forward: s = x + y · factor overwrites y; z = ŝ w + b. A warp has one row. Without x it
-// is layer_norm_forward of y, which is only read.
+// add_norm_forward: s = x + y · factor overwrites y; z = ŝ w + b. A warp has one row. Without x,
+// this is layer_norm_forward of y, and y is only read.
 extern "C" __global__ void add_norm_forward(const real* x, real* y, const real* weight,
                                             const real* bias, real* z, real* normal, real* scale,
                                             int rows, int d, u64 key, int threshold) {
@@ -100,8 +100,8 @@ extern "C" __global__ void add_norm_backward(const real* dz, const real* ds, con
     }
 }
 
-// layer_norm_backward's other results, dw = Σ dz ŝ and db = Σ dz side by side in `sums`: threads as
-// in bias_activation_backward.
+// The other results of layer_norm_backward, dw = Σ dz ŝ and db = Σ dz, side by side in `sums`. The
+// threads have the same roles as in bias_activation_backward.
 extern "C" __global__ void norm_weights_backward(const real* dz, const real* normal, real* sums,
                                                  int rows, int d) {
     int c = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.y * blockDim.y;

@@ -12,8 +12,8 @@ import numpy as np
 def sum_rows(y, table, ids, offsets):
     """`host.sum_into`: y_b = Σ_m table[ids_m], m from offsets_b to offsets_{b+1} − 1.
 
-    Rows are scattered over a table that fits no cache. So eight are fetched at a time: the
-    processor waits for all of them at once, and y_b is read and written once for eight.
+    The rows are scattered over a table that does not fit in a cache. So eight are fetched together:
+    the processor waits for all of them at once, and y_b is read and written once for every eight.
     """
     for b in range(len(y)):
         total = y[b]
@@ -33,7 +33,7 @@ def sum_rows(y, table, ids, offsets):
 
 
 def step_rows(table, rows, grads, rate, squares):
-    """core/optim.py's function of this name, in one pass over each row."""
+    """The function of this name in core/optim.py, with a single pass over each row."""
     for u in range(len(rows)):
         row, grad = table[rows[u]], grads[u]
         step = rate

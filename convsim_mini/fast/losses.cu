@@ -1,7 +1,7 @@
 // The kernels of losses.py. A block has one row of the scores, a thread some of its columns.
 
-// batch_softmax_forward after the product: p overwrites the scores; each row's loss. Row i's true
-// response is first + i.
+// batch_softmax_forward after the product: p overwrites the scores, and `losses` gets each row's
+// loss. The true response of row i is first + i.
 extern "C" __global__ void softmax_rows(real* scores, real* losses, int B, int first, real scale) {
     real* row = scores + (i64)blockIdx.x * B;
     real top = minus_infinity(), total = 0, here = scale * row[first + blockIdx.x];

@@ -16,7 +16,7 @@ extern "C" __global__ void sgd(Parameters all, real rate) {
         all.p[y][k] -= rate * all.grad[y][k];
 }
 
-// rate: divided by 1 − β₁ᵗ; correction: 1 − β₂ᵗ; new1, new2: 1 − β₁ and 1 − β₂.
+// rate: the learning rate / (1 − β₁ᵗ); correction: 1 − β₂ᵗ; new1, new2: 1 − β₁ and 1 − β₂.
 extern "C" __global__ void adam(Parameters all, real rate, real correction, real new1, real new2,
                                 real epsilon) {
     int y = blockIdx.y;

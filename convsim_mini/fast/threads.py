@@ -1,4 +1,4 @@
-"""All cores of the host: rows are shared out among our own threads, and BLAS gets one thread.
+"""Use all cores of the host: our own threads share the rows, and BLAS gets one thread.
 
 NumPy and SciPy release the GIL while they compute, so Python's threads compute side by side.
 """
@@ -22,7 +22,7 @@ LARGE_PRODUCT = 2**23    # multiplications; with fewer, a second thread does not
 
 @cache
 def number_of_cores():
-    """Cores that this process may use; OMP_NUM_THREADS limits them, as it limits BLAS."""
+    """How many cores this process may use; OMP_NUM_THREADS limits them, as it limits BLAS."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     return min(available, int(wanted)) if wanted.isdecimal() and int(wanted) else available
@@ -46,10 +46,10 @@ if hasattr(os, "register_at_fork"):                           # a fork has the p
 
 
 def on_all_cores(function, parts):
-    """[function(part) for part in parts], each part in a thread of its own if there are threads.
+    """[function(part) for part in parts], with each part in its own thread if there are threads.
 
-    It pays off above 0.1 ms of work. When the first part is done, those that no
-    thread has begun are computed here, because a thread may start late on a busy machine.
+    This pays off above 0.1 ms of work. When this thread has done the first part, it also computes
+    the parts that no thread has begun, because a thread may start late on a busy machine.
     """
     first, *others = parts
     if not others or not _threads():
@@ -62,7 +62,7 @@ def on_all_cores(function, parts):
 
 
 def fair_shares(work):
-    """Cut n items into a slice for each core. work: (n,), the sum of the work before each item."""
+    """Cut n items into one slice per core. work: (n,), the sum of the work before each item"""
     cores = number_of_cores()
     if len(work) < cores:
         return [slice(0, len(work))]
@@ -72,9 +72,9 @@ def fair_shares(work):
 
 
 def for_rows(function, x):
-    """function(slice) on all cores, for slices that together are the rows of x.
+    """Call function(slice) on all cores, for slices that together cover the rows of x.
 
-    A slice is a megabyte of x, which fits a core's cache.
+    A slice is a megabyte of x, which fits in a core's cache.
     """
     at_once = max(1, 2**20 // max(1, x[:1].nbytes))
     slices = [slice(first, first + at_once) for first in range(0, len(x), at_once)]
@@ -88,7 +88,7 @@ def product(a, b):
 
 
 def products(*pairs):
-    """The matrix products [a b] of pairs (a, b), on either device. Factors may be transposed.
+    """The list of matrix products a b of pairs (a, b), on either device. Factors may be transposed.
 
     After `use_all_cores`, the cores share the rows of each `a`.
     """

@@ -10,8 +10,8 @@ You can skip everything else until you need it: common/ for commands and files o
 your own pairs, training/ for a run's folder and several workers, evaluation/ for the paper's tasks,
 inference/ to use a run, export/ to pass it on, report/ for tables and figures, explore/ to look at
 a run in a browser. train.py, encode.py, chat.py, tune.py and minimal.py are commands; `python -m
-convsim_mini` lists them all. config.py holds every setting. DESIGN.md says how the parts fit and
-what to open for a change; PROMISES.md, what you can rely on when something goes wrong.
+convsim_mini` lists them all. config.py holds every setting. DESIGN.md says how the parts fit
+together and what to open for a change; PROMISES.md, what you can rely on if things go wrong.
 """
 
 import os
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .inference.sentence_encoder import DataFrame, SentenceEncoder
 
-# OpenBLAS's idle threads spin for 30 ms, which keeps a core from copies and sparse products. With
+# OpenBLAS's idle threads spin for 30 ms, so copies and sparse products wait for a core. With
 # 2¹⁰ cycles instead of 2²⁶, a DAN step was 15% faster. NumPy reads this when it is loaded.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
 
@@ -35,8 +35,8 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
     pairs: (message, reply) tuples, a table (a DataFrame, dicts …), or files. run: a new folder;
     None: a temporary one, deleted with the encoder. settings: those of `python -m
     convsim_mini.train`, e.g. steps=300, init="runs/chat", columns=["question", "answer"],
-    encoding="cp1252". `encoder.log` lists what was logged. NumPy's own matrix products use one
-    thread from then on. Raises UserError.
+    encoding="cp1252". `encoder.log` holds the training log. From then on, NumPy's own matrix
+    products use one thread. Raises UserError.
     """
     import msgspec
 

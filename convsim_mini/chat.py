@@ -1,4 +1,4 @@
-"""Talk to a run: it answers each message with the best replies of the pairs it learned from.
+"""Talk to a run: it answers each message with the best replies from the pairs it learned from.
 
     python -m convsim_mini.chat RUN
     python -m convsim_mini.chat RUN --replies FILE
@@ -24,7 +24,7 @@ ANSWERED = 100    # characters shown of the message that a reply once answered
 
 
 def messages():
-    """Yield what is typed, or the lines of standard input, and echo these."""
+    """Yield the messages: what is typed, or the lines of standard input, which are also printed."""
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     with suppress(EOFError):
         while True:
@@ -49,14 +49,14 @@ def talk(index, k):
 @errors_in_one_line()
 def main(argv=None):
     parser = Parser("convsim_mini.chat", __doc__)
-    parser.add_argument("run", type=Path, help="the run's folder; up to 200,000 replies of its "
+    parser.add_argument("run", type=Path, help="the run's folder; up to 200,000 replies from its "
                         "pairs are embedded once, and kept there")
-    parser.add_argument("--replies", type=Path, metavar="FILE", help="take the replies from here: "
-                        "lines, or a table; or an index that `encode --replies` made")
+    parser.add_argument("--replies", type=Path, metavar="FILE", help="take the replies from FILE: "
+                        "lines, a table, or an index that `encode --replies` made")
     parser.add_argument("--columns", nargs=2, metavar=("INPUT", "RESPONSE"), help="the columns of "
-                        "--replies that hold messages and replies")
-    parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="of --replies")
-    parser.add_argument("--k", type=positive_int, default=3, help="replies to each message")
+                        "FILE that hold messages and replies")
+    parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="the encoding of FILE")
+    parser.add_argument("--k", type=positive_int, default=3, help="how many replies to show")
     options = parser.parse_intermixed_args(argv)
     use_all_cores()
     run = load_run(options.run)

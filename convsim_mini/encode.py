@@ -6,7 +6,7 @@
     python -m convsim_mini.encode RUN --index DIR "How old are you?"
     python -m convsim_mini.encode RUN --out vectors.npy < sentences.txt
 
-FILE: lines of text, or a table with named columns (data_scripts/README.md says which files)
+FILE: lines of text, or a table with named columns (data_scripts/README.md lists the formats)
 """
 
 import json
@@ -29,7 +29,7 @@ MOST_COMPARED = 30
 
 
 def comparison(encoder, sentences):
-    """A table of the cosines between all sentences; for only one, a line about its vector."""
+    """A table of the cosines between all sentences; for a single one, a line about its vector."""
     vectors = encoder.encode(sentences)
     if len(sentences) == 1:
         begin = " ".join(f"{number:.3f}" for number in vectors[0, :8])
@@ -44,40 +44,40 @@ def parse_options(argv):
     parser = Parser("convsim_mini.encode", __doc__)
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("texts", nargs="*", metavar="SENTENCE",
-                        help="without any, and without --file: lines of standard input")
+                        help="if none is given, and no --file, lines of standard input are read")
     parser.add_argument("--file", type=Path, metavar="FILE",
-                        help="read sentences from here, lines or a table; plain, .gz or .zst")
+                        help="read sentences from FILE: lines or a table; plain, .gz or .zst")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--search", type=Path, metavar="FILE",
-                      help="print the rows of FILE nearest to each sentence")
+                      help="print the rows of FILE that are nearest to each sentence")
     what.add_argument("--index", type=Path, metavar="DIR",
-                      help="with --file: keep its rows and their vectors in the new folder DIR; "
-                      "otherwise: print the rows in DIR nearest to each sentence")
+                      help="with --file: store its rows and their vectors in a new folder DIR; "
+                      "otherwise: print the rows in DIR that are nearest to each sentence")
     what.add_argument("--out", type=Path, metavar="FILE",
-                      help="write the vectors here, as .npy: float32 (sentences, dimension)")
+                      help="write the vectors to FILE as .npy: float32 (sentences, dimension)")
     parser.add_argument("--add", action="store_true", help="add the rows of --file to --index, "
                         "except those that it already holds")
     parser.add_argument("--key", metavar="COLUMN", help="with --add: replace rows with the "
                         "same value in this column, such as a ticket's number")
     parser.add_argument("--column", metavar="NAME", dest="columns", nargs=1, default=(),
-                        help="the column of a table to embed, if its name is not a known one; a "
-                        "run that was trained with --columns knows its own")
-    parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="of a file without a "
+                        help="which column of a table to embed, if its name is not a known one; a "
+                        "run that was trained with --columns knows its own columns")
+    parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="for a file without a "
                         "mark (BOM), such as cp1252 for Excel's plain CSV (default: utf-8)")
     parser.add_argument("--replies", action="store_true", help="embed a table's replies, so that a "
                         "search finds the best answers")
     parser.add_argument("--json", action="store_true", help="print each hit as a JSON object")
     parser.add_argument("--top", type=positive_int, default=10, help="how many rows to print")
     parser.add_argument("--tuned", action="store_true", help="use the matrix that `tune` learned")
-    parser.add_argument("--words", type=float, metavar="W", help="how much words in common count "
-                        "in a search, compared with meaning (default: 1 for messages, 0.3 for "
-                        "replies)")
+    parser.add_argument("--words", type=float, metavar="W", help="how much shared words count in a "
+                        "search, compared with meaning (default: 1 if messages are searched, 0.3 "
+                        "if replies are)")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
     if options.key and not options.add:
-        raise UserError("--key works only with --add: give both")
+        raise UserError("--key works only with --add; give both")
     if options.add and not (options.index and options.file):
-        raise UserError("--add: expected --file FILE and --index DIR as well")
+        raise UserError("--add works only with --file FILE and --index DIR; give all three")
     if options.texts and options.file:
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
                         "with --file, not both")
@@ -88,7 +88,7 @@ def parse_options(argv):
 
 
 def print_hits(query, hits, column):
-    """Print Hits. column: the one that was embedded"""
+    """Print a query and its Hits. column: the one that was embedded"""
     print(query)
     for hit in hits:
         place = f"line {hit.number:,}: " if hit.row.keys() == {LINE} else ""

@@ -1,8 +1,8 @@
 """Train a sentence encoder on conversations:  python -m convsim_mini.train
 
-Without arguments: the DAN on chitchat-dataset, one to three minutes on two cores. --resume RUN
-continues a run that was stopped. With --task multitask --init RUN --nli DIR, a run also learns
-inference. training/distributed.py says how to start several workers.
+Without arguments, it trains the DAN on chitchat-dataset in one to three minutes on two cores.
+--resume RUN continues a run that was stopped. With --task multitask --init RUN --nli DIR, it also
+learns inference. training/distributed.py says how to start several workers.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ UNKNOWN_SHARE = 0.1    # of the words of other pairs
 
 
 def train(config, workers=SINGLE_WORKER):
-    """Train a model as the Config says; → what `summary` takes. Raises UserError."""
+    """Train a model as the Config says; → the arguments of `summary`. Raises UserError."""
     with workers.in_turn():
         vocabulary = describe(config.init).vocabulary if config.init else None
         config, corpus, tasks = prepare(config, vocabulary, workers)
@@ -58,11 +58,11 @@ def train(config, workers=SINGLE_WORKER):
 
 
 def resume(folder, workers=SINGLE_WORKER, device=None):
-    """Continue a run from its last checkpoint, on another device if one is named; → as `train`.
+    """Continue a run from its last checkpoint, perhaps on another device; → the same as `train`.
 
     On the CPU and with as many workers as before, the final weights are bit for bit those of a run
-    that was never stopped. A finished run is left as it is. Raises UserError if its files, its
-    pairs or its NLI data are missing or changed, or if another process is training in it.
+    that was never stopped. A finished run is not changed. Raises UserError if the run's files, its
+    pairs or its NLI data are missing or changed, or if another process is training in its folder.
     """
     run = None
     with lock_of(folder) if workers.rank == 0 else nullcontext():
@@ -74,7 +74,7 @@ def resume(folder, workers=SINGLE_WORKER, device=None):
         check_corpus(saved, corpus)
         if saved.nli != tasks.nli_checksum:
             raise UserError(f"{saved.config.nli}: these NLI data are not those that {folder} was "
-                            "trained on; put the old ones back or train again")
+                            "trained on; put the old files back or train again")
         if workers.broadcast(finished(folder)):
             return folder, corpus
         if workers.rank == 0:
@@ -84,13 +84,13 @@ def resume(folder, workers=SINGLE_WORKER, device=None):
 
 
 def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
-    """Every check that needs no training; → the Config with all its values, the Corpus, its Tasks.
+    """Make every check that needs no training; → the completed Config, the Corpus and its Tasks.
 
     Raises UserError.
     """
     if config.optim.nli_workers and (workers.size == 1 or len(config.taught) == 1):
         raise UserError(f"--optim.nli_workers {config.optim.nli_workers}: expected several workers "
-                        "and --task multitask or entailment; a single worker has --nli_share")
+                        "and --task multitask or entailment; for one worker, use --nli_share")
     device_module(config.device, config.precision, workers.gpu)
     if config.device == "gpu":
         workers.check_nccl()
@@ -109,13 +109,13 @@ def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
 
 
 def notices(config, corpus):
-    """Yield what a user should know about a training before it starts."""
+    """Yield what a user should know before training starts."""
     strange = (np.asarray(corpus.train.ids) == UNKNOWN).mean()
     if strange > UNKNOWN_SHARE:
         yield (f"{strange:.0%} of the words have letters that the run of --init does not know; "
-               "train without --init, which needs about 3,500 pairs")
+               "train without --init instead (this needs about 3,500 pairs)")
     if config.pairs_fraction < 1:
-        yield f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of them)"
+        yield f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of all pairs)"
     slow = config.model.encoder == "dan" and config.device == "cpu" and config.steps >= 300
     if slow and not numba_module():
         yield f"Steps are faster with numba: {python_m('pip install numba')}"
@@ -128,9 +128,9 @@ def starting_model(config, corpus):
 
 
 def run_to_the_end(run, corpus, tasks, workers):
-    """Train the first worker's Run to its end; keep the best weights; → its folder, the Corpus.
+    """Train the first worker's Run to its end and keep the best weights; → its folder, the Corpus.
 
-    The Run's parameters are deleted: whoever needs the best ones afterwards loads them.
+    The Run's parameters are deleted; to use the best ones afterwards, load them.
     """
     run = workers.broadcast(run)
     if run.config.optim.nli_workers:

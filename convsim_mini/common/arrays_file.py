@@ -19,13 +19,13 @@ def save_arrays(path, arrays, about):
     # safetensors writes the memory of a strided array as it is, so arrays must be contiguous
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     text = json.dumps({"format": FORMAT, **about})
-    # one entry: safetensors writes several in any order, so the files of equal runs would differ
+    # only one entry: safetensors writes several in any order, and files of equal runs would differ
     metadata = {"convsim_mini": f"{checksum_of_arrays(arrays, text)} {text}"}
     replace_file(path, lambda temporary: save_file(arrays, temporary, metadata))
 
 
 def load_arrays(path, advice=OLDER, about_alone=False):
-    """Read (arrays, about) of `save_arrays`; or only `about`, unchecked. Raises UserError."""
+    """Read (arrays, about); with about_alone, ({}, about) without a check. Raises UserError."""
     with (user_errors(f"{path}: is missing, damaged or cannot be read", advice, UNREADABLE),
           safe_open(path, "np", backend="pread") as file):    # if mapped, it takes memory twice
         crc, _, text = file.metadata()["convsim_mini"].partition(" ")

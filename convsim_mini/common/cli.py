@@ -15,18 +15,18 @@ from tqdm import tqdm
 
 from .streams import replace_streams
 
-# Ctrl-C; a scheduler; a closed terminal, which Windows does not report
+# sent by Ctrl-C, by a scheduler, and when a terminal closes (which Windows does not report)
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
                if hasattr(signal, name))
-# Errors that another folder does not cure; REFUSED only if they name no file (shared memory).
+# Errors that another folder does not cure; REFUSED only if no file is named (shared memory).
 LIMITS = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
-# a bar that vanishes at its end; only in a terminal and in a notebook
+# a bar that vanishes when it ends, and is shown only in a terminal or a notebook
 progress = partial(tqdm, leave=False, disable=False if "ipykernel" in sys.modules else None)
 
 
 def say(message):
-    """Print a line to standard error, above the bars."""
+    """Print a line to standard error, above the progress bars."""
     tqdm.write(message, sys.stderr)
 
 
@@ -61,9 +61,9 @@ def user_errors(where, advice, errors=OSError):
 # ---------------------------------------------------------------- options and hints
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises UserErrors; they name the option that may have been meant.
+    """A parser that raises UserErrors, which suggest the option that may have been meant.
 
-    doc: the command's docstring, None under -OO; its first line is shown
+    doc: the command's docstring, or None under -OO; its first line is shown
     synonyms: what others call an option → its name here
     """
 
@@ -109,8 +109,8 @@ def positive_int(text):
 # ---------------------------------------------------------------- how a process ends
 
 @contextmanager
-def errors_in_one_line(less="give less to work on at once"):
-    """Turn what a user or the system can cause into one line on standard error and an exit code.
+def errors_in_one_line(less="work on less at once"):
+    """Turn errors caused by a user or the system into one line on standard error and an exit code.
 
     Code 2: a UserError, an OSError, too little memory. 130: Ctrl-C. 143: SIGTERM. 129: SIGHUP. 141,
     without a line: nobody reads standard output any more. less: what to do about too little memory
@@ -131,8 +131,8 @@ def errors_in_one_line(less="give less to work on at once"):
             line = error
         except OSError as error:
             where = "the system" if error.filename is None else os.fsdecode(error.filename)
-            line = (f"{where}: {error.strerror or error}; check the name, space and permissions "
-                    "there, and the limits (ulimit -a)")
+            line = (f"{where}: {error.strerror or error}; check the name, the free space and the "
+                    "permissions there, and the limits (ulimit -a)")
         except MemoryError as error:
             reason = str(error).strip(" .") or "the system gives no more"
             line = f"too little memory ({reason}); stop other programs that use it, or {less}"
@@ -142,7 +142,7 @@ def errors_in_one_line(less="give less to work on at once"):
 
 @contextmanager
 def handling(handlers):
-    """Handle signals in a block: number → function(number, frame). Those ignored so far stay so."""
+    """Handle signals in a block, except already ignored ones: number → function(number, frame)."""
     before = {}
     if threading.current_thread() is threading.main_thread():
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()

@@ -16,5 +16,5 @@ def new_figure(columns=1):
 
 
 def save_figure(figure, path):
-    """Write a Figure as .png or .svg, by its path's suffix. Raises UserError if it cannot."""
+    """Write a Figure as .png or .svg, as the path's suffix says. Raises UserError if that fails."""
     replace_file(path, lambda temporary: figure.savefig(temporary, dpi=120))

@@ -1,8 +1,8 @@
 """Files and folders that are written atomically; checksums; locks.
 
 Unfinished work is in a folder `.convsim_mini-XXXXXXXX` next to its target, and is renamed at the
-end. A process that is killed leaves that folder behind; it may be deleted. Locks work between
-processes of one machine.
+end. A process that is killed leaves that folder behind; you may delete it. Locks work between
+processes on one machine.
 """
 
 import os
@@ -68,7 +68,7 @@ def replace_file(path, write):
         with workplace(path.parent) as folder:
             temporary = folder / path.name
             temporary.touch()
-            # as the user's umask wants it, or as the user left it
+            # the mode of the old file or, if there is none, what the user's umask asks for
             mode = (path if path.exists() else temporary).stat().st_mode
             write(str(temporary))
             temporary.chmod(mode & 0o777)                     # safetensors makes files private
@@ -83,7 +83,7 @@ def new_folder(path, advice):
     target = Path(os.path.realpath(path))
     with user_errors(f"{path}: cannot be written", advice, (OSError, SafetensorError)):
         if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-            raise UserError(f"{path}: exists already and is left as it is; {advice}")
+            raise UserError(f"{path}: already exists and was not changed; {advice}")
         target.parent.mkdir(parents=True, exist_ok=True)
         with workplace(target.parent) as private:
             folder = private / target.name
@@ -103,7 +103,7 @@ def workplace(parent):
 
 @contextmanager
 def locked(folder, busy=None, name=f"{OURS}.lock"):
-    """Hold a folder's lock. busy: the UserError if it is taken; None: wait. Raises OSError."""
+    """Hold a folder's lock. busy: the UserError's text if taken; None: wait. Raises OSError."""
     path = Path(folder, name)
     try:
         # a killed process's children keep its lock for a moment

@@ -1,4 +1,4 @@
-"""Lines of text files, plain, gzip or zstd; JSON objects."""
+"""Lines of text files (plain, gzip or zstd), and JSON objects."""
 
 import codecs
 import gzip
@@ -27,26 +27,27 @@ DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, *([zstd.ZstdError] if zstd els
 def open_zstd(file):
     """Open a file of zstd frames to read bytes. Raises UserError if zstd is missing."""
     if not zstd:
-        raise UserError(".zst: reading it needs: " + python_m("pip install backports.zstd"))
+        raise UserError(".zst: reading such files needs a package; run " +
+                        python_m("pip install backports.zstd"))
     return zstd.open(file, options={zstd.DecompressionParameter.window_log_max: WINDOW})
 
 
 OTHER = {    # how files that are not text begin, and what to do
-    b"PK\3\4": "a zip file, such as an .xlsx: unpack it, or save the table as CSV UTF-8",
-    b"\xd0\xcf\x11\xe0": "an old Excel file: save the table as CSV UTF-8",
-    b"\x1f\x8b\x08\x00": "compressed by gzip: rename it to end in .gz",
-    b"\x1f\x8b\x08\x08": "compressed by gzip: rename it to end in .gz",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd: rename it to end in .zst",
-    b"PAR1": "a Parquet file: rename it to end in .parquet"}
+    b"PK\3\4": "a zip file, such as an .xlsx; unpack it, or save the table as CSV UTF-8",
+    b"\xd0\xcf\x11\xe0": "an old Excel file; save the table as CSV UTF-8",
+    b"\x1f\x8b\x08\x00": "compressed with gzip; give it a name that ends in .gz",
+    b"\x1f\x8b\x08\x08": "compressed with gzip; give it a name that ends in .gz",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd; give it a name that ends in .zst",
+    b"PAR1": "a Parquet file; give it a name that ends in .parquet"}
 SUFFIXES = {".gz": gzip.open, ".zst": open_zstd}
 
 
 def read_lines(path, progress=None, file=None):
-    """Yield the lines of a file as bytes, without line ends; a UTF-8 byte-order mark stays.
+    """Yield the lines of a file as bytes, without line ends; a UTF-8 byte-order mark is kept.
 
     A .gz or .zst file is decompressed. progress(position) is called with the number of bytes read
-    from disk; file: an open file, which `path` only names. Raises UserError for a file that cannot
-    be read, is empty or damaged, or has a line of more than 16 MiB.
+    from disk; file: an open file, of which `path` is the name. Raises UserError for a file that
+    cannot be read, is empty or damaged, or has a line of more than 16 MiB.
     """
     number = 0                                                # lines so far
     try:
@@ -57,8 +58,7 @@ def read_lines(path, progress=None, file=None):
                     raise UserError(f"{path}: is {what}")
                 if len(line) > LONGEST_LINE and not line.endswith(b"\n"):
                     raise UserError(f"{path}: the line after line {number} has more than "
-                                    f"{LONGEST_LINE:,} bytes; expected one sentence or record per "
-                                    "line: break it up")
+                                    f"{LONGEST_LINE:,} bytes; put one sentence or record per line")
                 yield line.rstrip(b"\r\n")
                 number += 1
                 if progress and number % 1_000 == 0:
@@ -76,9 +76,9 @@ def read_lines(path, progress=None, file=None):
 
 
 def _lines(text):
-    """Yield the lines of an open file, with their ends; text marked as UTF-16 becomes marked UTF-8.
+    """Yield the lines of an open file, with line ends; UTF-16 with a mark becomes UTF-8 with one.
 
-    A file without a line feed has lines that end in a carriage return, as on old Macs.
+    In a file without line feeds, lines end in a carriage return, as on old Macs.
     """
     if text.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         text, mark = io.TextIOWrapper(text, "utf-16", newline="\n"), codecs.BOM_UTF8
@@ -96,12 +96,12 @@ def _lines(text):
 
 
 def text_lines(path, progress=None, file=None, encoding="utf-8"):
-    """Yield `read_lines` as str, without a mark. Raises UserError if decoding fails.
+    """Yield the lines of `read_lines` as str, without a mark. Raises UserError if decoding fails.
 
-    encoding: of a file without a mark; it must keep ASCII's bytes, as all do except UTF-16 …
+    encoding: for a file without a mark; it must encode ASCII as ASCII, as all do except UTF-16 …
     """
-    with user_errors(f"--encoding {encoding}: cannot be used", "expected one such as cp1252 or "
-                     "shift_jis; UTF-16 is known by its mark", (LookupError, ValueError)):
+    with user_errors(f"--encoding {encoding}: cannot be used", "expected a name such as cp1252 or "
+                     "shift_jis; UTF-16 is recognised by its mark", (LookupError, ValueError)):
         if bytes(range(128)).decode(encoding) != "".join(map(chr, range(128))):
             raise ValueError("it does not keep ASCII as it is")
     for number, line in enumerate(read_lines(path, progress, file), start=1):
@@ -111,8 +111,8 @@ def text_lines(path, progress=None, file=None, encoding="utf-8"):
             yield line.decode(encoding)
         except UnicodeError as error:
             raise UserError(f"{path}, line {number}: is not {encoding.upper()} text ({error}); "
-                            "save it as UTF-8 or name its encoding: for Excel's plain CSV "
-                            "give --encoding cp1252") from None
+                            "save it as UTF-8 or name its encoding, such as --encoding cp1252 for "
+                            "Excel's plain CSV") from None
 
 
 def chunked(records, number):
@@ -123,7 +123,7 @@ def chunked(records, number):
 
 
 def parse_object(text):
-    """The object in a JSON text, as a dict. Raises ValueError, which says what is wrong."""
+    """The object in a JSON text, as a dict. Raises a ValueError that says what is wrong."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -19,10 +19,10 @@ _MAIN = threading.Lock()    # held while __main__ is hidden
 
 @contextmanager
 def local_processes(workers, advice, method=None):
-    """A ProcessPoolExecutor of this number of processes. An error ends them at once.
+    """A ProcessPoolExecutor with this number of worker processes. An error ends them at once.
 
     method: how they start; advice: for the UserError if one is killed, perhaps for lack of memory.
-    A pool's process cannot have its own pool: there a thread does the work.
+    A process of a pool cannot have a pool of its own, so a thread does the work there.
     """
     if multiprocessing.current_process().daemon:
         with ThreadPoolExecutor(1) as executor:
@@ -46,7 +46,7 @@ def local_processes(workers, advice, method=None):
 
 @contextmanager
 def without_main():
-    """Hide __main__, which a spawned process would run: it may be a whole lesson."""
+    """Hide __main__, because a spawned process would run it, and it may be a whole lesson."""
     with _MAIN:
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
@@ -57,7 +57,7 @@ def without_main():
 
 
 def map_in_order(executor, function, items, ahead):
-    """Yield the function's value for each item, in order; `ahead` items are submitted early."""
+    """Yield function(item) for each item, in order; up to `ahead` items are submitted early."""
     waiting = deque()
     for item in items:
         waiting.append(executor.submit(function, item))

@@ -24,7 +24,7 @@ def replace_streams():
 
 
 class _Shown:
-    """A stream that shows "\ufffd" for STEERING and "?" for a letter that it lacks.
+    """A stream that shows "\ufffd" for characters in STEERING, "?" for those that it cannot encode.
 
     Errors of the types `lost` are ignored: what a closed terminal can no longer show, such as
     messages and bars, is lost, and the command continues.

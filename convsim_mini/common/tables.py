@@ -10,6 +10,6 @@ def table(header, rows):
 
 
 def markdown(header, rows):
-    """The same in Markdown, all columns flush left; a vertical bar in a cell is escaped."""
+    """A table in Markdown, with all columns flush left; a vertical bar in a cell is escaped."""
     header, *rows = ([str(cell).replace("|", "\\|") for cell in row] for row in (header, *rows))
     return tabulate(rows, header, "pipe", disable_numparse=True)

@@ -1,4 +1,4 @@
-"""Messages → pairs: threads, chats, and logs whose messages name the one they answer."""
+"""Messages → pairs: threads, chats, and logs in which a message names the one that it answers."""
 
 from collections import Counter, defaultdict
 from itertools import chain, dropwhile
@@ -31,7 +31,7 @@ def messages_of(name, records, columns):
 
 
 def _message(row, columns):
-    """A row of a log under the names of IN_LOGS; what it lacks is ""."""
+    """A row of a log as a dict with the keys IN_LOGS; the value of a missing column is ""."""
     message = NOTHING | {what: text_of(row.get(name)) for what, name in columns.items()}
     for what in ("thread", "id", "reply_to"):
         message[what] = id_of(message[what].removeprefix("t1_"))              # Reddit's prefix
@@ -39,9 +39,9 @@ def _message(row, columns):
 
 
 def _chat(items, thread):
-    """The messages of a list, without those from tools and without prompts.
+    """The messages in a list, without those from tools and without prompts.
 
-    With one other speaker, the system is one too, except for what it says first.
+    If there is only one other speaker, the system is the second, except for its first messages.
     """
     def prompts(message):
         return message["speaker"].lower() in PROMPTS
@@ -55,7 +55,7 @@ def _chat(items, thread):
 
 
 def replies(name, messages):
-    """Yield messages and replies as pairs; the log `name` may have them in any order.
+    """Yield each reply as a pair with its message; the log `name` may list them in any order.
 
     A reply to a missing message becomes a pair with an empty input, so that it is counted.
     """
@@ -73,12 +73,12 @@ def replies(name, messages):
     yield from (_pair(NOTHING, reply) for reply in chain.from_iterable(waiting.values()))
     if number := twice.total():
         [(most, _)] = twice.most_common(1)
-        say(f'{name}: {number:,} rows repeat the id of a row above, such as "{most}"; replies may '
-            "go to the wrong one; expected each id once")
+        say(f'{name}: {number:,} rows repeat the id of an earlier row, such as "{most}"; replies '
+            "may be paired with the wrong message; expected each id only once")
 
 
 def adjacent_turns(messages):
-    """Yield turns and answers as pairs. A speaker's consecutive messages are a turn.
+    """Yield each turn, a speaker's consecutive messages, and the turn that follows it as a pair.
 
     A message without text or thread becomes a pair of empty texts, so that it is counted.
     """

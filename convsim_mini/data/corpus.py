@@ -23,21 +23,21 @@ class Corpus(NamedTuple):
 
 
 def share_of(number, fraction, seed):
-    """A share of 0 … number − 1, drawn with the seed; a smaller share is part of a larger one."""
+    """A random share of 0 … number − 1; with equal seeds, a smaller one is part of a larger one."""
     order = np.random.Generator(np.random.Philox(seed)).permutation(number)
     return np.sort(order[:max(1, round(fraction * number))])
 
 
 def some_pairs(split, which):
-    """The pairs `which` (m,) of a Split, as a Split in memory."""
+    """Some pairs of a Split, as a Split in memory; which: their numbers, (m,)."""
     return Split(*split.sentences((2 * which[:, None] + np.arange(2)).ravel()), split.keys[which])
 
 
 def split_of(input_key, tenths=None):
     """The split of a pair, from the hash of its input: 10% test, 3.6% dev, the rest train.
 
-    So all replies to one input are in one split, the same in every corpus. With few pairs,
-    `tenths` go to test and as many to dev; another corpus may then train on one of test's inputs.
+    So all replies to one input are in one split, the same in every corpus. With few pairs, `tenths`
+    tenths go to test, as many to dev; another corpus may then train on inputs of this test split.
     """
     if tenths:                                                # as in prepare.py's `_tenths`
         return {0: "test", 1: "dev"}.get(input_key % 10 // tenths, "train")
@@ -47,7 +47,7 @@ def split_of(input_key, tenths=None):
 
 
 def splits_of(keys, tenths):
-    """The names of the splits (n,) of pairs whose inputs have these keys (n,); see `split_of`."""
+    """The name of each pair's split, as in `split_of`: (n,). keys: of the pairs' inputs, (n,)"""
     return np.array([split_of(key, tenths) for key in keys.tolist()], "U5")
 
 

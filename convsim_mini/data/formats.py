@@ -1,7 +1,7 @@
 """Files and in-memory tables → rows, which are dicts: column → value.
 
-A file gives records, (number, row); a malformed row becomes a ValueError that says why. A
-new format is a function here and an entry in FORMATS.
+A file gives records, (number, row); a malformed row is replaced by a ValueError that says what is
+wrong. To add a format, write a function here and enter it in FORMATS.
 """
 
 import csv
@@ -23,7 +23,7 @@ def default_corpus():
     """Path of the data file inside the installed package chitchat-dataset."""
     if package := find_spec("chitchat_dataset"):
         return Path(package.origin).with_name("dataset.json")
-    raise UserError("the default corpus, the package chitchat-dataset, is not installed: "
+    raise UserError("chitchat-dataset: the package with the default corpus is not installed; run "
                     f"{python_m('pip install chitchat-dataset')}, or name your own files with "
                     "--pairs")
 
@@ -35,7 +35,7 @@ def kind_of(path):
 
 
 def read_file(path, progress=None, reading=Reading()):
-    """The records of a file of one of KINDS. progress: as in `read_lines`. Raises UserError."""
+    """A file's records, if its kind is in KINDS. progress: as in `read_lines`. Raises UserError."""
     return KINDS.get(kind_of(path), _refuse)(path, progress, reading)
 
 
@@ -53,9 +53,9 @@ def read_csv(path, progress=None, reading=Reading()):
 def read_tsv(path, progress=None, reading=Reading()):
     """The records of a file with tabs between its cells.
 
-    Its first line is a header if columns are given, if it has known names, or if it has only words
-    and some column below it has no spaces (ids). Without a header, a line is an input and its
-    response, and a quotation mark is a character like any other.
+    Its first line is a header if columns are given, if it holds known names, or if each cell is one
+    word and some column below has no spaces (such as ids). Without a header, each line is an input
+    and its response, and a quotation mark is a character like any other.
     """
     lines = text_lines(path, progress, encoding=reading.encoding)
     begin = [*islice(lines, 1 + AHEAD)]
@@ -68,18 +68,18 @@ def read_tsv(path, progress=None, reading=Reading()):
     if known or words and any(all(" " not in cell for cell in column) for column in columns):
         return _rows_below(path, _cells_of_tsv(lines))
     if all(cell.isidentifier() for cell in header):
-        say(f"{path}: line 1, {header}, is taken for a pair; if it names the columns, give "
+        say(f"{path}: line 1, {header}, is read as a pair; if it names the columns, give "
             "--columns INPUT RESPONSE")
     return _rows_below(path, (line.split("\t") if line else [] for line in lines), FIELDS)
 
 
 def _rows_below(path, table, given=()):
-    """The records of a table's rows of cells. given: the names, if the first row is not a header"""
+    """A table's rows of cells as records. given: the columns' names, if no row is a header"""
     names = given or names_of_columns(path, next(table))
     for number, cells in enumerate(table, start=1 if given else 2):
         if any(cells[len(names):]) or given and len(cells) == 1:
-            advice = ("input TAB response" if given else "as in the header: does it lack a name, "
-                      "or a cell with a delimiter lack quotation marks?")
+            advice = ("input TAB response" if given else "as in the header: is a name missing, "
+                      "or are there no quotation marks around a cell with a delimiter?")
             yield number, ValueError(f"{len(cells)} columns, expected {len(names)} ({advice})")
         elif cells:                                           # [] is a blank line
             yield number, dict(zip_longest(names, cells[:len(names)]))
@@ -102,15 +102,15 @@ def _cells_of_csv(path, lines):
             yield cells
             begin = table.line_num
     except csv.Error as error:
-        raise UserError(f"{path}: line {begin + first} does not begin a row ({error}); quote "
-                        'cells that hold a comma or a line break, and write " in them as ""'
-                        ) from None
+        raise UserError(f"{path}: the row at line {begin + first} cannot be read ({error}); put "
+                        "quotation marks around cells with a comma or a line break, and write "
+                        'a " inside them as ""') from None
 
 
 def _cells_of_tsv(lines):
-    """Rows of cells. A cell in quotation marks, as programs write it, may hold line breaks.
+    """Yield rows of cells. A cell that a program put in quotation marks may hold line breaks.
 
-    Quotation marks that do not enclose a whole cell are text.
+    Quotation marks that do not enclose a whole cell are part of its text.
     """
     ahead, columns = [*islice(lines, AHEAD)], 0
     while ahead:
@@ -121,16 +121,16 @@ def _cells_of_tsv(lines):
 
 
 def _row_of_tsv(ahead, columns):
-    """The first row of some lines, and how many of them it takes. columns: how many it should have
+    """The first row in some lines, and how many lines it takes. columns: how many it should have
 
-    It is read twice if it holds a quotation mark: cut at each tab, then with quoted cells. The
-    second reading counts if it gives all columns.
+    If its first line holds a quotation mark, it is read twice: first cut at each tab, then with
+    quoted cells. The second reading counts if it gives all columns.
     """
     first = ahead[0]
     cells = first.split("\t") if first else []
     if '"' not in first:
         return cells, 1
-    # below a line with all its cells, another such line is another row
+    # if this line has all the cells of a row, the next line that has them all begins another row
     fewest = columns if len(cells) >= columns else inf
     more = takewhile(lambda line: line.count("\t") + 1 < fewest, ahead[1:])
     table = csv.reader((f"{line}\n" for line in chain([first], more)), delimiter="\t", strict=True)
@@ -146,7 +146,7 @@ def read_jsonl(path, progress=None, reading=Reading()):
     lines = text_lines(path, progress, encoding=reading.encoding)
     for number, line in enumerate(lines, start=1):
         if number == 1 and line.lstrip().startswith("["):
-            raise UserError(f"{path}: is one JSON array; write one object per line")
+            raise UserError(f"{path}: is a single JSON array; write one object per line")
         if line.strip():
             try:
                 yield number, parse_object(line)
@@ -159,7 +159,7 @@ def _read_parquet(path, progress, reading):
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
     except ImportError:
-        raise UserError(f"{path}: reading Parquet needs a package: "
+        raise UserError(f"{path}: reading Parquet needs a package; run "
                         f"{python_m('pip install pyarrow')}") from None
     damage = (OSError, ValueError, ArrowException)
     with user_errors(f"{path}: cannot be read as Parquet", "write it again", damage):
@@ -170,7 +170,7 @@ def _read_parquet(path, progress, reading):
 
 
 def _read_chitchat(path, progress, reading):
-    """Adjacent turns of different speakers in chitchat-dataset."""
+    """The records of chitchat-dataset: adjacent turns of different speakers."""
     if Path(path) != default_corpus():
         _refuse(path, progress, reading)
     conversations = read_object(path, "is missing or damaged", "install chitchat-dataset again")
@@ -187,20 +187,20 @@ FORMATS = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl, ".ndjson": 
            ".parquet": _read_parquet}
 KINDS = FORMATS | {".json": _read_chitchat}                   # .json: the default corpus only
 EXPECTED = (f"pairs: a table with named columns ({', '.join(FORMATS)}; plain, .gz or .zst), or "
-            "lines of input TAB response in a .tsv; chat exports: python -m data_scripts.chats")
+            "lines of input TAB response in a .tsv; for chat exports: python -m data_scripts.chats")
 
 
 # ---------------------------------------------------------------- tables in memory
 
 def rows_of_table(table):
-    """The rows of a table as dicts: an iterable.
+    """The rows of a table, as an iterable of dicts.
 
     table: from pandas, polars or arrow, or an iterable of dicts, named tuples or (input, response)
     pairs, such as a Hugging Face Dataset or NumPy rows. Raises UserError for other rows.
     """
     if isinstance(table, Mapping) or hasattr(table, "collect"):
-        raise UserError(f"a {type(table).__name__} has no rows; expected a table with rows, such "
-                        "as pandas.DataFrame(it) or it.collect()")
+        raise UserError(f"a {type(table).__name__} has no rows; make a table of it, with "
+                        "pandas.DataFrame(…) or, if it is lazy, with .collect()")
     if hasattr(table, "itertuples"):                          # pandas
         names = names_of_columns("the table", table.columns, most=inf)
         table = table.astype(object).where(table.notna(), None)
@@ -226,18 +226,18 @@ def is_row(value):
 
 
 def _plain(value):
-    """A NumPy value as Python's own type."""
+    """A NumPy value as a Python value; any other value as it is."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
 def names_of_columns(table, header, most=10_000):
     """The names in a header, stripped; the second of two called "a" becomes "a (2)".
 
-    table: its name. Raises UserError for more names than `most`.
+    table: the table's name. Raises UserError for more names than `most`.
     """
     if len(header) > most:
-        raise UserError(f"{table}: has {len(header):,} columns, expected at most {most:,}; write a "
-                        "table of those that hold the texts")
+        raise UserError(f"{table}: has {len(header):,} columns, expected at most {most:,}; keep "
+                        "only the columns that hold the texts")
     names = [str(name).replace("\ufeff", "").strip() for name in header]
     return [f"{name} ({names[:place].count(name) + 1})" if name and name in names[:place] else name
             for place, name in enumerate(names)]

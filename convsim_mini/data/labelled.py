@@ -22,8 +22,8 @@ class DataSet(NamedTuple):
 def find(sets, data):
     """The files of some DataSets in the folder `data`: set's name → file's name → path.
 
-    A set's files are in the first of DIR and `below` that has any, and all `needed`. Those
-    without labels (*-input.*) are skipped. Raises UserError if nothing is found.
+    A set's files come from the first folder, `data` or one `below` it, with any of them and all
+    `needed`. Those without labels (*-input.*) are skipped. Raises UserError if nothing is found.
     """
     names = " and ".join(one.name for one in sets)
     if data is None:
@@ -45,17 +45,17 @@ def find(sets, data):
 
 
 def lines_of(path, name, encoding="UTF-8"):
-    """The lines of a text file, split only at \\n. name: the data set's. Raises UserError."""
+    """The lines of a text file, split only at \\n. name: of the data set. Raises UserError."""
     with user_errors(f"{path}: cannot be read as {encoding} text", f"expected a file of {name}",
                      (OSError, UnicodeDecodeError)):
         return Path(path).read_bytes().decode(encoding).removesuffix("\n").split("\n")
 
 
 def rows_of(path, row, records, unit="line"):
-    """Yield each record as a `row`, a msgspec Struct.
+    """Yield each record as an object of the class `row`, a msgspec Struct.
 
-    records: as in formats.py. The docstring of `row` says what it expects. Raises UserError with
-    file, line and field.
+    records: as in formats.py. The docstring of `row` says what is expected in a row. Raises a
+    UserError that names the file, the line and the field.
     """
     for number, record in records:
         if isinstance(record, ValueError):

@@ -6,17 +6,17 @@ from typing import NamedTuple
 from ..common.cli import UserError, did_you_mean, say
 
 FIELDS = ("input", "response")
-# the names of columns; if a table has several of them, the first counts
+# known names of columns; if a table has several for one role, the first of them here counts
 IN_PAIRS = {"input": ("instruction", "question", "query", "prompt", "input", "message", "context"),
             "response": ("response", "answer", "completion", "output", "reply")}
 IN_LOGS = ("text", "thread", "speaker", "id", "reply_to")
 IN_CHATS = {"text": ("content", "value", "text", "message"),
             "speaker": ("role", "from", "speaker", "author", "sender")}    # ChatML, ShareGPT, …
-# the layouts, as users are told
+# the layouts, as messages to users describe them
 PAIRS, CHATS = "a pair in each row", "a conversation in each row"
-REPLIES, THREADS = "messages and replies to them", "the messages of each thread in turn"
-NAME_ONE = ("name the one to search in (with --replies, that of the answers): --column NAME; for "
-            "chat: --columns INPUT RESPONSE")
+REPLIES, THREADS = "messages and replies to them", "the messages of each thread, in order"
+NAME_ONE = ("name the column to search in (with --replies, the one with the answers): --column "
+            "NAME; for chat, name two: --columns INPUT RESPONSE")
 NAME_TWO = "name two of them: --columns INPUT RESPONSE"
 OF_LOGS = ("the columns of a log must be called thread, text and, if known, speaker; or id, "
            "reply_to and text")
@@ -32,10 +32,10 @@ class Reading(NamedTuple):
 
 
 def layout_of(name, rows, reading):
-    """What the rows of the table `name` hold (PAIRS, …), and what is needed → its column.
+    """The layout of the table `name` (PAIRS, …), and a dict: role ("input", …) → its column.
 
-    Columns that a user or a run names come first; a guess by names is reported on standard
-    error. Raises UserError for columns that are missing, unknown, or duplicated.
+    Columns that a user or a run names have priority over a guess by names, which is reported on
+    standard error. Raises UserError for columns that are missing, unknown or duplicated.
     """
     names = dict.fromkeys(chain.from_iterable(rows))
     one = reading.side is not None                            # only one column is wanted
@@ -50,34 +50,34 @@ def layout_of(name, rows, reading):
 
 
 def _check(name, names, columns, advice):
-    """Raise a UserError unless each of the columns is there once. names: of all columns"""
+    """Raise a UserError unless the table has each of `columns` once. names: of all its columns"""
     has = f"it has {', '.join(names)}"
     if not columns:
-        raise UserError(f"{name}: cannot tell which columns hold input and response; {has}; the "
-                        f"first line of a .csv must name its columns; {advice}; {OF_LOGS}")
+        raise UserError(f"{name}: its column names do not show which hold input and response; "
+                        f"{has} (the first line of a .csv must name them); {advice}; {OF_LOGS}")
     for column in columns:
         if column not in names:
             raise UserError(f'{name}: has no column "{column}"; {has}; {advice}'
                             f"{did_you_mean(column, names)}")
         if f"{column} (2)" in names:
-            raise UserError(f'{name}: two columns are called "{column}"; expected one; give each a '
-                            "name of its own")
+            raise UserError(f'{name}: two columns are called "{column}"; expected one; give each '
+                            "column a name of its own")
 
 
 def _tell(name, layout, columns, reading):
-    """Print which columns a guess has found, unless their names are FIELDS."""
+    """Report on standard error which columns are used, unless their names are FIELDS."""
     found = [*columns.values()]
     if found == [*FIELDS]:
         return
     if layout == PAIRS and reading.side is not None:
-        say(f'{name}: the column "{found[-reading.side]}"')
+        say(f'{name}: the column "{found[-reading.side]}" is used')
     elif found != [*reading.known]:                           # a run's columns are not a guess
         of = ", ".join(f'{what} = "{column}"' for what, column in columns.items())
         say(f"{name}: {layout} ({of})")
 
 
 def by_names(rows):
-    """The layout that the columns' names indicate, or None; and a dict: "input" … → column."""
+    """The layout that the columns' names show, or None; and a dict: role ("input", …) → column."""
     known = {name.strip(' "').lower().replace("-", "_"): name for name in chain.from_iterable(rows)}
     if pair := names_in(known, IN_PAIRS):
         return PAIRS, {field: known[name] for field, name in pair.items()}
@@ -91,9 +91,9 @@ def by_names(rows):
 
 
 def names_in(item, things):
-    """Thing → its first name among a dict's keys; {} if one has none or `item` is not a dict.
+    """A dict: each role in `things` → the first of its names that is a key of the dict `item`.
 
-    things: IN_PAIRS or IN_CHATS
+    {} if a role has none, or if `item` is not a dict. things: IN_PAIRS or IN_CHATS
     """
     keys = item if isinstance(item, dict) else ()
     found = {what: next((name for name in names if name in keys), None)

@@ -1,4 +1,4 @@
-"""Pairs as people have them in files and tables, and the paper's filters."""
+"""Pairs from people's own files and tables, and the paper's filters."""
 
 import json
 import string
@@ -23,7 +23,7 @@ ASCII_LETTERS = string.ascii_letters.encode()
 LETTER = regex.compile(r"[\p{L}\p{M}]")    # vowel signs of Hindi and many others are marks
 
 RULES = {    # as --text.filters_off names them
-    "no_text": "no text, or in a log no thread or no message that it answers",
+    "no_text": "no text or, in a log, no thread or no message that it answers",
     "long": "350 characters or more",
     "not_alphabetic": "70% or less of the characters other than spaces are letters",
     "link_or_mention": 'starts with "https", "/r/" or "@"',
@@ -41,10 +41,10 @@ class Pair(NamedTuple):
 
 
 def removed_by(text, author=None, off=()):
-    """The rule of the paper's §3 that removes this text: a key of RULES; or None.
+    """The rule of the paper's §3 that removes this text (a key of RULES), or None.
 
-    off: rules to skip. The paper does not say what its 70% is a share of; here, all characters
-    except white space. "no_text" is ours and always applies.
+    off: rules to skip. The paper does not say what its 70% is a share of; here it is a share of all
+    characters except white space. "no_text" is ours and always applies.
     """
     if not text or text.isspace():
         return "no_text"
@@ -105,7 +105,7 @@ def read_rows(source, progress=None, reading=Reading()):
                             f"1 in 100 (first: {first}); expected {EXPECTED}")
         yield part
     if bad:
-        say(f"{name}: left out {bad} malformed rows of {number:,} (first: {first})")
+        say(f"{name}: malformed rows left out: {bad} of {number:,} (first: {first})")
 
 
 def _open_source(source, progress, reading):
@@ -130,7 +130,7 @@ def _open_source(source, progress, reading):
 
 
 def _held(records, number):
-    """Yield lists of `number` records, shorter if these hold more than LONGEST_LINE characters."""
+    """Yield lists of `number` records, or of fewer if they exceed LONGEST_LINE characters."""
     some, letters = [], 0
     for record in records:
         some.append(record)
@@ -144,7 +144,7 @@ def _held(records, number):
 
 
 def pair_of(row, fields=FIELDS):
-    """A row as a Pair. Raises ValueError, which says what is wrong with it."""
+    """A row as a Pair. Raises a ValueError that says what is wrong with the row."""
     if isinstance(row, ValueError):
         raise row
     texts = [text_of(row.get(name), f'"{name}": ') for name in fields]
@@ -154,7 +154,7 @@ def pair_of(row, fields=FIELDS):
 
 
 def files_or_table(pairs):
-    """Pairs that a program gives → a list of files and None, or [] and a table."""
+    """What a program gives as `pairs`: a list of files and None, or [] and a table."""
     if hasattr(pairs, "columns") or isinstance(pairs, Mapping):
         return [], pairs
     found = [pairs] if isinstance(pairs, (str, Path)) else [*pairs]
@@ -166,7 +166,7 @@ def files_or_table(pairs):
 def write_pairs(table, path, columns):
     """Write the pairs of a table (see `rows_of_table`) into a .jsonl with these columns."""
     if hasattr(table, "__len__") and not len(table):
-        raise UserError("pairs is empty; give about 3,500, or 500 with init=RUN")
+        raise UserError("pairs is empty; give about 3,500 pairs, or 500 with init=RUN")
     names = (*(columns or FIELDS), "input_author", "response_author")
     parts = read_rows(table, reading=Reading(tuple(columns)))
     pairs = chain.from_iterable(part.pairs for part in parts)

@@ -1,6 +1,6 @@
-"""The two passes that prepare a corpus: pairs into words, in several processes; words into pieces.
+"""The two passes that prepare a corpus: pairs → words, in several processes, and words → pieces.
 
-For every few thousand pairs, the first pass pickles a Words into a file that the second reads.
+For every few thousand pairs, the first pass pickles a Words to a file that the second pass reads.
 """
 
 import os
@@ -38,10 +38,10 @@ class Words(NamedTuple):
 
 
 def count_words(paths, off, reading, folder):
-    """The first pass, into files in a folder; → counts of train's words, keys, a report.
+    """Do the first pass, and write files into a folder; → counts of train's words, keys, a report.
 
-    off: filters to skip; keys: uint64 (n, 2), of the n pairs that are kept. Processes hand
-    results over in files: Python waits forever if a process is killed while sending one.
+    off: filters to skip; keys: uint64 (n, 2), of the n pairs that are kept. Processes hand over
+    results in files, because Python waits forever if a process is killed while it is sending one.
     """
     counts, keys = Counter(), [np.empty((0, 2), np.uint64)]
     report = {"read": 0, "malformed": 0, "removed": Counter(), "examples": []}
@@ -54,12 +54,12 @@ def count_words(paths, off, reading, folder):
                 report["malformed"] += part.records - len(part.pairs)
                 yield part.pairs
 
-    advice = "stop other programs that use it and run the same command again"
+    advice = "stop other programs to free memory, and run the same command again"
     with (local_processes(os.cpu_count(), advice) as workers,
           progress(total=sum(Path(path).stat().st_size for path in paths), desc="reading", unit="B",
                    unit_scale=True) as bar):
         tasks = ((folder / f"{number:09}", pairs) for number, pairs in enumerate(pairs_of_files()))
-        # few ahead, or pairs would pile up before they are tokenised
+        # only a few tasks ahead; otherwise pairs would pile up before they are tokenised
         for path in map_in_order(workers, partial(_tokenize, off=off), tasks, 4 * os.cpu_count()):
             part = pickle.loads(path.read_bytes())
             keys.append(part.kept.keys)
@@ -72,7 +72,7 @@ def count_words(paths, off, reading, folder):
 
 
 def _tokenize(task, off=()):
-    """A process's work on a task (a path, Pairs): write their Words there; → the path."""
+    """A process's work on a task (path, Pairs): write the Pairs' Words to the path; → the path."""
     path, pairs = task
     removed, counts = Counter(), Counter()
     examples, sentences, keys = [], [], []
@@ -96,7 +96,7 @@ def _tokenize(task, off=()):
 
 
 def write_splits(parts, folder, vocabulary, tenths):
-    """The second pass: files of `parts` into each split's FILES; → split → number of pairs."""
+    """Do the second pass, from `parts` to each split's FILES; → dict: split → number of pairs."""
     with ExitStack() as files:
         out = {(split, name): files.enter_context(open(folder / f"{split}.{name}", "wb"))
                for split in SPLITS for name in FILES}

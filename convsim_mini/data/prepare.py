@@ -2,8 +2,8 @@
 
 A prepared corpus is a folder in the cache, with three files for each of train, dev and test: the
 ids of all sentences end to end (input, response, input, …), their offsets, and a hash of each text.
-`meta.json` holds the vocabulary, a report, the files' checksums and its own. Memory grows with
-the corpus by 16 bytes per pair.
+`meta.json` holds the vocabulary, a report, the files' checksums and a checksum of all this. Memory
+use grows by 16 bytes per pair.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ FEWEST = 100    # pairs in a split, and replies to choose among
 
 
 def open_corpus(config, vocabulary=None):
-    """The Corpus of a Config's pairs. With --init, its ids are those of `vocabulary`."""
+    """The Corpus of a Config's pairs. With --init, `vocabulary` gives the ids."""
     corpus = load_corpus(config.pairs or [default_corpus()], config.text, config.cache,
                          Reading(config.columns, config.encoding),
                          vocabulary if config.init else None)
@@ -44,8 +44,8 @@ def open_corpus(config, vocabulary=None):
 def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
     """Open a corpus from the cache; if it is missing or damaged, prepare it first.
 
-    paths: pair files; reading: as in `read_rows`; vocabulary: the one for the ids; None: the
-    corpus's own. Raises UserError for files that cannot be read, or hold too few pairs.
+    paths: files of pairs; reading: as in `read_rows`; vocabulary: gives the ids; None: the corpus
+    gets its own. Raises UserError if files cannot be read or hold too few pairs.
     """
     folder = Path(cache).expanduser() / _cache_key(paths, text, reading)
     corpus = _open(folder)
@@ -57,7 +57,7 @@ def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
     advice = "make room there or choose another folder with --cache"
     with user_errors(f"{folder.parent}: cannot be written", advice):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        # if two processes prepare it, the second takes the first's
+        # if two processes need the same corpus, the second waits and opens what the first prepared
         with locked(folder.parent, name=f"{folder.name}.lock"):
             if not (corpus := _open(folder)):
                 with new_folder(folder, advice) as new:
@@ -83,10 +83,10 @@ def corpus_report(report):
 def _cache_key(paths, text, reading):
     files = []
     for path in map(Path, paths):
-        with user_errors(f"{path}: cannot be read", "name a pair file", (OSError, ValueError)):
+        with user_errors(f"{path}: cannot be read", "name a file of pairs", (OSError, ValueError)):
             stat = path.stat()
         named = str(path.parent.resolve() / path.name)        # a link's own name shows the kind
-        # `cp -p`, `rsync -t` and tar keep mtime though the text differs; nothing can set ctime
+        # `cp -p`, `rsync -t` and tar set mtime even if the text has changed; nothing can set ctime
         files.append([named, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino])
     key = json.dumps([FORMAT, files, text.pieces, text.filters_off, reading.columns,
                       reading.encoding])
@@ -94,7 +94,7 @@ def _cache_key(paths, text, reading):
 
 
 def _open(folder):
-    """The Corpus of a cache folder, mapped into memory, or None; a damaged one is deleted."""
+    """The Corpus in a cache folder, mapped into memory, or None; a damaged folder is deleted."""
     if not folder.exists():
         return None
     try:
@@ -113,13 +113,13 @@ def _open(folder):
         return Corpus(Vocabulary(**about["vocabulary"]), **splits, report=about["report"],
                       checksum=crc)
     except UNREADABLE as error:
-        say(f"{folder}: the prepared corpus is damaged ({error}); it is prepared again")
+        say(f"{folder}: the prepared corpus is damaged ({error}); it will be prepared again")
         shutil.rmtree(folder, ignore_errors=True)
         return None
 
 
 def _prepare(paths, text, reading, vocabulary, folder):
-    """Fill a folder in two passes: filter, tokenise and count; split, and cut words into pieces."""
+    """Fill a folder in two passes: filter, tokenise, count; then split, cut words into pieces."""
     parts = folder.with_name("parts")
     parts.mkdir()
     counts, keys, report = count_words(paths, text.filters_off, reading, parts)
@@ -139,22 +139,22 @@ def _prepare(paths, text, reading, vocabulary, folder):
 
 
 def _where_pairs_went(report, inputs):
-    """What to do if too few pairs are left. inputs: (n,), keys of the pairs' inputs."""
+    """What to do if too few pairs are left. inputs: keys of the pairs' inputs, (n,)"""
     went = []
     for name, number in report["removed"].most_common(2):
         side, _, rule = name.partition(": ")
-        off = f" (keep them: --text.filters_off {rule})" * (rule != "no_text")
-        went.append(f"{number:,} of the rest were removed by their {side}: {RULES[rule]}{off}")
+        off = f" (to keep them: --text.filters_off {rule})" * (rule != "no_text")
+        went.append(f"{number:,} of the rest were removed due to their {side}: {RULES[rule]}{off}")
     if len(inputs) > FEWEST > (different := len(np.unique(inputs))):
-        went.append(f"there are {different} different inputs, and equal ones are in one split: are "
-                    "the columns swapped?")
+        went.append(f"there are only {different} different inputs, and pairs with equal inputs go "
+                    "to the same split: are the columns swapped?")
     return "; ".join([*went, "or add files to --pairs"]).removeprefix("or ")
 
 
 def _tenths(keys):
-    """How many tenths go to test, and to dev, if pairs are few; None if there are enough.
+    """How many tenths of the pairs go to test, and as many to dev; None if there are enough pairs.
 
-    keys: (n, 2). In test and dev, each reply has FEWEST wrong ones, if possible.
+    keys: (n, 2). If possible, each reply in test and in dev has FEWEST others that differ from it.
     """
     for tenths in (None, 1, 2):
         names = splits_of(keys[:, 0], tenths)

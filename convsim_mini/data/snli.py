@@ -22,7 +22,7 @@ class Row(msgspec.Struct):
 
 
 class Snli(NamedTuple):
-    """The n labelled pairs of one file, and how many had no label or an empty side."""
+    """The n labelled pairs of one file, and how many others had no label or an empty side."""
 
     premises: list
     hypotheses: list
@@ -31,7 +31,7 @@ class Snli(NamedTuple):
 
 
 def find_snli(folder, splits=SPLITS, all_needed=False):
-    """The official files of splits in DIR or DIR/snli_1.0: split → path.
+    """The official files of splits, in `folder` or its folder snli_1.0: split → path.
 
     Raises UserError if none exists or, with all_needed, if any is missing.
     """
@@ -41,18 +41,18 @@ def find_snli(folder, splits=SPLITS, all_needed=False):
 
 
 def read_snli(path):
-    """An official file as an Snli. Raises UserError with the line of a mistake."""
+    """An official file as an Snli. Raises a UserError that names the line of a mistake."""
     rows = [*rows_of(path, Row, read_jsonl(path))]
     kept = [(row.sentence1, row.sentence2, LABELS.index(row.gold_label)) for row in rows
             if row.gold_label != "-" and row.sentence1.strip() and row.sentence2.strip()]
     if not kept:
-        raise UserError(f"{path}: holds no labelled pair; expected a file of SNLI")
+        raise UserError(f"{path}: holds no labelled pair; expected an SNLI file")
     premises, hypotheses, labels = zip(*kept)
     return Snli(list(premises), list(hypotheses), np.array(labels), len(rows) - len(kept))
 
 
 def encode_snli(snli, vocabulary, fraction=1.0, seed=0):
-    """Pairs to ids: Snli → Split of the task "classes". fraction, seed: as in `share_of`."""
+    """The pairs of an Snli → Split of the task "classes". fraction, seed: as in `share_of`."""
     kept = share_of(len(snli.labels), fraction, seed)
     texts = (text for i in kept for text in (snli.premises[i], snli.hypotheses[i]))
     bar = progress(texts, total=2 * len(kept), desc="encoding SNLI", unit=" sentences", delay=3)
@@ -60,7 +60,7 @@ def encode_snli(snli, vocabulary, fraction=1.0, seed=0):
 
 
 def encode_entailments(snli, vocabulary, fraction=1.0, seed=0):
-    """The entailments of an Snli → Split of the task "entailments"; see `share_of`."""
+    """The entailments of an Snli → Split of the task "entailments"; otherwise as `encode_snli`."""
     kept = np.flatnonzero(snli.labels == LABELS.index("entailment"))
     entailed = Snli([snli.premises[i] for i in kept], [snli.hypotheses[i] for i in kept],
                     snli.labels[kept], dropped=0)

@@ -8,10 +8,10 @@ MISSING = ("None", "nan", "NaN", "NaT", "<NA>")    # also of floats, Decimals, p
 
 
 def text_of(value, where=""):
-    """The text in a cell, as str: None, NaN and NA are "", a number is its digits.
+    """The text in a cell, as str: None, NaN and NA become "", and a number becomes its digits.
 
-    A list is a chat's content parts (strings or dicts such as {"type": "text", "text": …}) and
-    becomes their texts. Raises ValueError with `where` and the value for anything else.
+    A list of a chat's content parts (strings, or dicts such as {"type": "text", "text": …}) becomes
+    their texts. Anything else raises a ValueError that begins with `where` and shows the value.
     """
     if isinstance(value, str):
         return value
@@ -29,13 +29,13 @@ def text_of(value, where=""):
 
 
 def id_of(value):
-    """The text in a cell that is an id; next to empty cells, pandas writes 1 as 1.0."""
+    """The text of an id, without ".0", because pandas writes 1 as 1.0 next to empty cells."""
     text = text_of(value)
     return text[:-2] if re.fullmatch(r"\d+\.0", text) else text
 
 
 def texts_of(values):
-    """Yield the text of each value. Raises TypeError, which says which one has none."""
+    """Yield the text of each value. Raises a TypeError that says which value is not text."""
     for number, value in enumerate(values):
         try:
             yield text_of(value, f"sentence {number}: ")

@@ -1,4 +1,4 @@
-"""An index: rows, embedded once and searched by meaning and by words, in memory or in a file.
+"""An index: rows, embedded once and then searched by meaning and words, in memory or in a file.
 
 A search is exact: it reads every vector.
 """
@@ -35,12 +35,12 @@ class Hit(NamedTuple):
 
 
 def as_json(row):
-    """A row as an Index holds it: bytes."""
+    """A row as the bytes that an Index holds."""
     return json.dumps(row, default=str).encode()
 
 
 def nearest(scores, top):
-    """The places of the `top` best of scores (n,), n > 0: best first, equal ones in order."""
+    """The places of the `top` best scores, best first, equal ones in order. scores: (n,), n > 0"""
     lowest = np.partition(scores, place := max(len(scores) - top, 0))[place]
     near = np.flatnonzero(scores >= lowest)                   # more than `top` if some are equal
     return near[np.argsort(-scores[near], kind="stable")[:top]]
@@ -70,7 +70,7 @@ class Index:
 
     @cached_property
     def first(self) -> np.ndarray:
-        """The place of the first row with the same text, for each row: int64 (n,)."""
+        """For each row, the place of the first row with the same text: int64 (n,)."""
         places: dict[str, int] = {}
         return np.array([places.setdefault(text, place)
                          for place, text in enumerate(self.texts)], np.int64)
@@ -81,18 +81,18 @@ class Index:
         return tfidf_of(self.texts)
 
     def row(self, place: int) -> dict[str, Any]:
-        """The row at a place, from 0. Numbers that JSON lacks, such as NaN, become None."""
+        """The row at a place, counted from 0. Numbers that JSON lacks, such as NaN, become None."""
         return json.loads(self.rows[place], parse_constant=lambda name: None)
 
     def search(self, sentences: list[str], top: int = 10, words: float | None = None
                ) -> list[list[Hit]]:
-        """For each sentence, its nearest rows as Hits, best first. Equal texts are one hit.
+        """For each sentence, its nearest rows as Hits, best first. Equal texts make one Hit.
 
         words: the weight of TF-IDF next to the learned vectors; 0: only meaning; None: WORDS.
-        Raises UserError for top below 1 and words below 0; ValueError for a str.
+        Raises UserError if top is below 1 or words below 0, ValueError if sentences is a str.
         """
         if isinstance(sentences, str):
-            raise ValueError("expected a list of sentences; for one, encoder.search(index, it)")
+            raise ValueError("expected a list; for one sentence: encoder.search(index, sentence)")
         if top < 1:
             raise UserError(f"top {top}: expected 1 or more rows")
         words = WORDS[self.replies] if words is None else words
@@ -126,15 +126,15 @@ def index_of(encoder, rows):
 def open_index(folder, encoder):
     """The Index in a folder, for a SentenceEncoder.
 
-    Raises UserError if it is missing or damaged, or if another run or setting made the vectors.
+    Raises UserError if it is missing or damaged, or was made by another run or with other options.
     """
     again = f"make another: {python_m('convsim_mini.encode RUN --file FILE --index DIR')}"
     arrays, about = load_arrays(Path(folder, FILE), again)
     made_by = about["made_by"]
     differ = [name for name, value in encoder.identity.items() if made_by.get(name) != value]
     if differ:
-        raise UserError(f"{folder}: was made by another run or options (different: "
-                        f"{', '.join(differ)}); search with those, or make another index")
+        raise UserError(f"{folder}: was made by another run or with other options (different: "
+                        f"{', '.join(differ)}); use that run and its options, or make a new index")
     rows = arrays["rows"].tobytes().split(b"\n")
     index = Index(encoder, *about["holds"], arrays["vectors"], rows)
     index.first, index.tfidf = arrays["first"], Tfidf.of_arrays(arrays)
@@ -142,7 +142,7 @@ def open_index(folder, encoder):
 
 
 def holds(rows):
-    """What is embedded of Rows or an Index: the column, the other one, whether as replies."""
+    """What Rows or an Index embed: the column, the other column, whether texts are replies."""
     return [rows.column, rows.other, rows.replies]
 
 
@@ -158,7 +158,7 @@ def save_index(index, folder):
 def build_index(encoder, rows, folder):
     """Embed Rows and keep them in a new folder, atomically; → a report.
 
-    Raises UserError if the folder exists already or cannot be written.
+    Raises UserError if the folder already exists or cannot be written.
     """
     with new_folder(folder, "choose another folder") as new:
         return save_index(index_of(encoder, rows), new)
@@ -167,18 +167,18 @@ def build_index(encoder, rows, folder):
 def add_to_index(encoder, rows, folder, key=None):
     """Embed Rows and add them to the index in a folder, all or none; → a report.
 
-    Rows that it already holds are skipped. key: a column; a row replaces earlier rows with the same
-    value there. Raises UserError if the rows have other columns, or if another process is adding
-    rows.
+    Rows that the index already holds are skipped. key: a column; a row replaces earlier rows with
+    the same value there. Raises UserError if the rows have other columns, or if another process is
+    adding rows.
     """
     folder = Path(os.path.realpath(folder))
-    busy = f"{folder}: another process is adding to it; wait for it, and try again"
+    busy = f"{folder}: another process is adding rows; wait until it has finished, and try again"
     with locked(folder.parent, busy, f"{OURS}-{folder.name}.lock"):
         index = open_index(folder, encoder)
         if holds(rows) != holds(index):
-            raise UserError(f"{folder}: holds {index.column} and {index.other}, the new rows "
-                            f"{rows.column} and {rows.other}; add rows with its columns, with "
-                            "--replies or without as before, or make another index")
+            raise UserError(f"{folder}: holds {index.column} and {index.other}, but the new rows "
+                            f"hold {rows.column} and {rows.other}; use the same columns, and "
+                            "--replies only if it was used before, or make another index")
         kept, new = without_copies(index, rows.rows, key)
         if not new:
             return f"0 added; {len(index):,} rows"
@@ -190,14 +190,14 @@ def add_to_index(encoder, rows, folder, key=None):
 
 
 def without_copies(index, rows, key):
-    """The places of an Index's rows that stay, and the new rows that it lacks.
+    """The places of those rows of an Index that stay, and the new rows that it lacks.
 
-    A row whose key is empty replaces none.
+    A row whose key is empty replaces no other row.
     """
     known, new = {*index.rows}, {}
     for row in rows:
         if key and key not in row:
-            raise UserError(f'--key {key}: is not a column; the rows have {", ".join(row)}')
+            raise UserError(f'--key {key}: is not a column; the columns are {", ".join(row)}')
         if (text := as_json(row)) not in known:
             new[key and id_of(row[key]) or text] = row        # the last of equal keys counts
     kept = [k for k in range(len(index)) if not key or id_of(index.row(k).get(key)) not in new]

@@ -50,7 +50,7 @@ def best_replies(index, message, k=3):
 
 
 def replies_of_file(encoder, path, reading=Reading(side=1)):
-    """The Index of the replies in a file (embedded now) or in an index's folder.
+    """The Index of the replies in a file, which are embedded now, or in the folder of an index.
 
     Raises UserError if the folder holds messages.
     """
@@ -58,14 +58,14 @@ def replies_of_file(encoder, path, reading=Reading(side=1)):
         return index_of(encoder, rows_of_file(path, reading))
     index = open_index(path, encoder)
     if not index.replies:
-        raise UserError(f"{path}: holds messages, expected replies; make it with encode --replies")
+        raise UserError(f"{path}: holds messages, not replies; make an index with encode --replies")
     return index
 
 
 def replies_of_run(encoder, run):
-    """The Index of a Run's own replies, embedded once and kept in its folder, if possible.
+    """The Index of a Run's own replies, embedded once and, if possible, kept in the run's folder.
 
-    Raises UserError if the pairs' files cannot be read.
+    Raises UserError if the files of pairs cannot be read.
     """
     folder = Path(run.folder, KEPT)
     with suppress(UserError):                                 # none yet, or from another step
@@ -82,7 +82,7 @@ def replies_of_run(encoder, run):
 
 
 def pairs_of_run(config):
-    """Yield the pairs (message, reply) that the filters keep in a run's files, as written."""
+    """Yield the pairs (message, reply) of a run's files that the filters keep, as written."""
     reading, off = Reading(config.columns, config.encoding), config.text.filters_off
     for path in config.pairs or [default_corpus()]:
         for part in read_rows(path, reading=reading):

@@ -18,7 +18,7 @@ LINE = "line"    # the only column of a text file
 
 
 class Rows(NamedTuple):
-    """Rows to embed, by the text in one of their columns."""
+    """Rows to embed: one of their columns holds the texts that are embedded."""
 
     column: str       # whose texts are embedded
     other: str        # the other column of pairs; if there is one column, the same
@@ -26,12 +26,12 @@ class Rows(NamedTuple):
     rows: Iterable    # dicts, column → value
 
     def text(self, row):
-        """The text of a row that is to be embedded."""
+        """The text in a row that is to be embedded."""
         return text_of(row.get(self.column))
 
 
 def rows_of_texts(texts, replies=False):
-    """The Rows of an iterable of texts that `text_of` takes."""
+    """The Rows of an iterable of texts, or of other values that `text_of` accepts."""
     return Rows(LINE, LINE, replies, ({LINE: text} for text in texts_of(texts)))
 
 
@@ -43,7 +43,7 @@ def rows_of(source, reading=Reading()):
     if isinstance(source, (str, Path)):
         return rows_of_file(Path(source), reading)
     if isinstance(source, Mapping):
-        raise TypeError("rows are a mapping, expected texts, a table or a file's name")
+        raise TypeError("rows are a mapping; expected texts, a table or a file's name")
     if not hasattr(source, "columns"):
         source = [*source]
         if source and not is_row(source[0]):
@@ -54,21 +54,21 @@ def rows_of(source, reading=Reading()):
 def rows_of_file(path, reading=Reading()):
     """The Rows of a file (plain, .gz or .zst) or of standard input (None).
 
-    A file of one of KINDS is read as training reads it. Each line of another file is a row. Raises
-    UserError if the file cannot be read, holds JSON or XML under another name, or lines in
-    another encoding.
+    A file whose kind is in KINDS is read as training reads it. In other files, each line is a row.
+    Raises UserError if the file cannot be read, holds JSON or XML under another name, or has lines
+    in another encoding.
     """
     if path and kind_of(path) in KINDS:
         return _rows_of_table(path, reading)
     name, file = ("standard input", sys.stdin.buffer) if path is None else (path, None)
     if reading.columns:
-        raise UserError(f"{name}: has no columns; give a {', '.join(FORMATS)} file, or leave out "
+        raise UserError(f"{name}: has no columns; give a table ({', '.join(FORMATS)}) or leave out "
                         "--column and --columns")
     lines = text_lines(name, file=file, encoding=reading.encoding)
     first = next(lines)
     if re.match(r"\s*(\{\s*\"|<(\?xml|!doctype|html)\b)", first, re.IGNORECASE):
         raise UserError(f"{name}: holds JSON or XML, not lines of text; if each line is an "
-                        "object, rename it to end in .jsonl")
+                        "object, give the file a name that ends in .jsonl")
     return rows_of_texts(chain([first], lines), reading.side == 1)
 
 
@@ -77,7 +77,7 @@ def _rows_of_table(source, reading):
     name, replies = source if isinstance(source, Path) else "the table", reading.side == 1
     if replies and reading.columns and [*reading.columns] == [*reading.known[:1]]:
         raise UserError(f"{name}: {reading.columns[0]} holds the messages that the run was trained "
-                        "on, and --replies embeds answers; name their column, or leave out both")
+                        "on, but --replies embeds answers; name their column or use neither option")
     parts = read_rows(source, reading=reading)
     first = next(parts, None)
     if not first:

@@ -23,7 +23,7 @@ from .rows import rows_of
 
 
 class DataFrame(Protocol):
-    """A table of pandas or polars; having columns distinguishes it from texts."""
+    """A table of pandas or polars, which differs from texts in that it has columns."""
 
     columns: Any
 
@@ -34,7 +34,7 @@ class SentenceEncoder(BiEncoder):
     `encode` and `similarity` work as in the package sentence-transformers, with fewer options.
     `fit` and `transform` make it a step of a scikit-learn pipeline.
 
-    columns: those of the tables that it was trained on; () if their names were known ones
+    columns: of the tables that it was trained on; () if their names are among the known ones
     """
 
     def __init__(self, model, vocabulary, identity=None, columns=()):
@@ -51,12 +51,12 @@ class SentenceEncoder(BiEncoder):
 
     def encode(self, sentences: str | Iterable[str], show_progress_bar: bool | None = False,
                as_responses: bool = False) -> np.ndarray:
-        """As in core; None, NaN and NA are "", a number is its digits.
+        """As in core, but None, NaN and NA count as "", and a number as its digits.
 
-        show_progress_bar=None: in a terminal and in a notebook
+        show_progress_bar: None shows it only in a terminal or a notebook
         """
         if isinstance(sentences, (Mapping, bytes)) or hasattr(sentences, "columns"):
-            raise TypeError(f"sentences: {type(sentences).__name__}, expected texts, or one "
+            raise TypeError(f"sentences: a {type(sentences).__name__}; expected texts, or one "
                             "column of a table")
         if isinstance(sentences, str):
             return super().encode(sentences, as_responses=as_responses)
@@ -65,7 +65,7 @@ class SentenceEncoder(BiEncoder):
                           partial(progress, desc="encoding", delay=1, **bar))
 
     def encode_responses(self, sentences: str | Iterable[str]) -> np.ndarray:
-        """Embeddings of sentences as replies, by the response network; otherwise as `encode`.
+        """Embeddings of sentences as replies, from the response network; otherwise like `encode`.
 
         encode(messages) @ encode_responses(replies).T has a score for each message and reply.
         Training ranks replies by these scores.
@@ -73,9 +73,9 @@ class SentenceEncoder(BiEncoder):
         return self.encode(sentences, as_responses=True)
 
     def fit(self, sentences: Any, y: Any = None) -> Self:
-        """Called first by scikit-learn. There is nothing left to learn. → the encoder itself"""
+        """Called first by scikit-learn; nothing is left to learn. → the encoder itself"""
         if isinstance(sentences, (list, tuple)) and isinstance(next(iter(sentences), ""), tuple):
-            raise TypeError("the encoder is already trained; for pairs: convsim_mini.fit(pairs)")
+            raise TypeError("the encoder is already trained; to train one: convsim_mini.fit(pairs)")
         return self
 
     def __sklearn_clone__(self) -> Self:
@@ -89,8 +89,8 @@ class SentenceEncoder(BiEncoder):
               replies: bool = False, encoding: str = "utf-8") -> Index:
         """An Index of rows to search, in memory: texts, a table (a DataFrame, dicts …), or a file.
 
-        column: the one to embed, if names do not show which; replies: embed a table's replies;
-        encoding: of a file without a BOM. Raises UserError.
+        column: the one to embed, if the columns' names do not show it; replies: whether to embed a
+        table's replies; encoding: of a file without a BOM. Raises UserError.
         """
         columns = () if column is None else (str(column),)
         return index_of(self, rows_of(rows, Reading(columns, encoding, self.columns, int(replies))))
@@ -107,8 +107,8 @@ class SentenceEncoder(BiEncoder):
                words: float | None = None) -> list[Hit] | list[list[Hit]]:
         """The k rows of an Index, or of an index's folder, nearest to a sentence: Hits, best first.
 
-        sentences: one, or several for a list of such lists; words: as in Index.search. A folder is
-        read and checked as a whole each time.
+        sentences: one; or a list, which gives a list of such lists; words: as in Index.search. A
+        folder is read and checked as a whole at each call.
         """
         index = index if isinstance(index, Index) else open_index(index, self)
         if index.encoder.identity != self.identity:
@@ -122,20 +122,20 @@ class SentenceEncoder(BiEncoder):
         """Cosines of vectors a: (n, e) or one (e,), with b: (m, e) or one (e,) → float32 (n, m)."""
         u, v = (np.atleast_2d(np.asarray(x, np.float64)) for x in (a, b))
         if u.ndim != 2 or v.ndim != 2:
-            raise ValueError(f"vectors of shapes {u.shape} and {v.shape}, expected (n, e), (m, e)")
+            raise ValueError(f"a, b: shapes {u.shape} and {v.shape}; expected (n, e) and (m, e)")
         return (l2_normalize_forward(u)[0] @ l2_normalize_forward(v)[0].T).astype(np.float32)
 
 
 def warn_if_cut(config, lengths):
-    """Print how many sentences of these lengths (n,) a ModelConfig's encoder cuts, if any."""
+    """Print how many sentences a ModelConfig's encoder cuts, if any. lengths: (n,), in pieces"""
     longest = ENCODERS[config.encoder].longest(config)
     if longest and (lengths > longest).any():
         print(f"{(lengths > longest).sum():,} of {len(lengths):,} sentences have more than "
-              f"{longest} pieces of words and are cut there")
+              f"{longest} pieces of words and are cut off there")
 
 
 def warn_if_unknown(sentences, vocabulary):
-    """Print to standard error which sentences hold no word that the Vocabulary can spell."""
+    """Report on standard error the sentences without any word that the Vocabulary can spell."""
     for sentence in sentences:
         if not (vocabulary.encode([sentence]).ids != UNKNOWN).any():
             say(f'"{sentence}": none of its words is known, so its vector says little')

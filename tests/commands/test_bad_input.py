@@ -73,7 +73,7 @@ encode run-nan hello                        | not finite damaged
 encode run --file good.tsv                  | 30 sentences
 encode run hello --out /dev/null            | /dev/null replaced
 encode run hello --file good.tsv            | arguments --file
-encode run --file good.tsv --index index    | index exists already
+encode run --file good.tsv --index index    | index already exists
 encode run hello --index index --words nan  | --words nan
 """.strip().splitlines()
 CASES = [[part.strip() for part in case.split("|", 1)] for case in CASES]

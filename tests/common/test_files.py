@@ -77,14 +77,14 @@ def test_the_longest_line_is_read_and_one_byte_more_is_too_much(
         if lines:
             assert list(read_lines(path)) == lines
         else:
-            with pytest.raises(UserError, match="after line 1 .* limit of 300,000 bytes"):
+            with pytest.raises(UserError, match="after line 1 has more than 300,000 bytes"):
                 list(read_lines(path))
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
 def test_a_line_of_gigabytes_is_not_read(tmp_path, suffix):
     path = written(tmp_path / f"line{suffix}", line_bombs()[suffix])
-    with peak_below(200_000_000), pytest.raises(UserError, match="limit of 16,777,216 bytes"):
+    with peak_below(200_000_000), pytest.raises(UserError, match="has more than 16,777,216 bytes"):
         list(read_lines(path))
 
 
@@ -105,7 +105,7 @@ def test_what_is_read_is_text_and_json_in_pieces(tmp_path):
     with pytest.raises(UserError, match="line 1: is not CP1252 text .*0x81 in position 0"):
         list(text_lines(written(tmp_path / "a", b"\x81"), encoding="cp1252"))
     for name in ("utf-16", "utf-7", "cp500", "rot13", "latin-x", "", "a\0", "undefined"):
-        with pytest.raises(UserError, match="^--encoding .*: cannot be used .*; expected one such"):
+        with pytest.raises(UserError, match="^--encoding .*: cannot be used .*; expected a name"):
             list(text_lines(tmp_path / "a", encoding=name))
     assert list(chunked("abcde", 2)) == [["a", "b"], ["c", "d"], ["e"]]
     assert parse_object(b'{"a": 1}') == {"a": 1}
@@ -155,7 +155,7 @@ def test_of_two_that_write_the_result_is_that_of_one(tmp_path):
             with new_folder(tmp_path / "folder", "choose") as early:
                 write_text(early / "file", "early")
     assert (tmp_path / "folder" / "file").read_text() == "early"
-    with pytest.raises(UserError, match="exists already"), new_folder(tmp_path / "folder", ""):
+    with pytest.raises(UserError, match="already exists"), new_folder(tmp_path / "folder", ""):
         pass
     assert {path.name for path in tmp_path.iterdir()} == {"out", "folder"}
 
@@ -186,5 +186,5 @@ def test_processes_give_results_in_order_and_one_that_is_killed_is_a_line():
 def test_zstd_is_asked_for_where_it_is_met(tmp_path, monkeypatch):
     (tmp_path / "a.zst").write_bytes(zstd.compress(b"a line\n"))
     monkeypatch.setattr("convsim_mini.common.lines.zstd", None)
-    with pytest.raises(UserError, match=r"\.zst: reading it needs: .*backports\.zstd"):
+    with pytest.raises(UserError, match=r"\.zst: reading .* needs a package; .*backports\.zstd"):
         list(read_lines(tmp_path / "a.zst"))

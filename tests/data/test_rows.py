@@ -118,7 +118,7 @@ def test_of_a_hundred_rows_one_may_be_malformed_and_is_told(tmp_path, capsys, na
     assert part.pairs == [Pair("x", "y")] * 99 and len(part.rows) == 99
     assert part.records == 100 and part.fields == ("input", "response")
     told = capsys.readouterr().err
-    assert told.startswith(f"{path}: left out 1 malformed rows of 100 (first: row 3: ")
+    assert told.startswith(f"{path}: malformed rows left out: 1 of 100 (first: row 3: ")
     assert reason in told
     written(path, b"\n".join([b"", good, line, *[good] * 97]))
     with pytest.raises(UserError, match=f"^{path}: 1 of the first 99 .*row 3: .*; expected pairs"):

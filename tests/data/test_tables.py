@@ -101,34 +101,34 @@ def test_replies_find_their_messages_wherever_these_are(tmp_path, capsys):
     assert "the id" not in capsys.readouterr().err
     written(path, [*rows, {"id": 2, "text": "again"}, {"id": 6, "reply_to": 2, "text": "?"}])
     assert read(path)[-2:] == [Pair("again", "?"), Pair("", "lost")]
-    assert '1 rows repeat the id of a row above, such as "2"; replies' in capsys.readouterr().err
+    assert '1 rows repeat the id of an earlier row, such as "2"; replies' in capsys.readouterr().err
     rows = ["id,reply_to,text", "1,,who?", "2,1.0,me", "3,t1_1,you", ",2.5,lost 2.0"]
     path = written(tmp_path / "log.csv", "\n".join(rows))
     assert [pair[:2] for pair in read(path)] == [*expected, ("", "lost 2.0")]
 
 
 @pytest.mark.parametrize("name, text, columns, message", [
-    ("a.csv", "id,frage,antwort\n1,a,b\n", [], "cannot tell which columns hold input and response; "
-     "it has id, frage, antwort; the first line of a .csv must name its columns; name two of "
-     "them: --columns INPUT RESPONSE"),
+    ("a.csv", "id,frage,antwort\n1,a,b\n", [], "its column names do not show which hold input and "
+     "response; it has id, frage, antwort (the first line of a .csv must name them); name "
+     "two of them: --columns INPUT RESPONSE"),
     ("a.csv", "question,answer\na,b\n", ["question", "reply"], 'has no column "reply"; it has '
      "question, answer; name two of them"),
     ("a.csv", "question,answer\n", [], "holds no row below its header"),
     ("a.csv", "sep=;", [], "holds no row below its header"),
     ("a.tsv", "id\tmessage\n17\tMy printer is broken\n18\tThe cat\n", [],
-     "cannot tell which columns hold input and response; it has id, message; the first"),
+     "column names do not show which hold input and response; it has id, message (the first"),
     ("a.csv", "input,input,response\na,b,c\n", [], 'two columns are called "input"; expected one'),
-    ("a.csv", 'question,answer\na,b\n"c,d\ne,f\ng,h\n', [], "line 3 does not begin a row"),
-    ("a.csv", "Why so?,Therefore.\na,b\n", [], "the first line of a .csv must name its columns"),
-    ("a.xlsx", b"PK\3\4 and more", [], "is a zip file, such as an .xlsx: unpack it, or save"),
+    ("a.csv", 'question,answer\na,b\n"c,d\ne,f\ng,h\n', [], "the row at line 3 cannot be read"),
+    ("a.csv", "Why so?,Therefore.\na,b\n", [], "the first line of a .csv must name them"),
+    ("a.xlsx", b"PK\3\4 and more", [], "is a zip file, such as an .xlsx; unpack it, or save"),
     ("a.gz", b"a\tb", [], "the compressed data is damaged"),
     ("a.csv", b"question,answer\na,b\n\xff,c\n", [], "line 3: is not UTF-8 text ('utf-8'"),
     ("a.tsv", b"a\tb\ncaf\xe9\tb\n", [], "line 2: is not UTF-8 text"),
-    ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "line 3 does not begin a row"),
+    ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "the row at line 3 cannot be read"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\nno json\n', [], "row 2: not a JSON object: Exp"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\n\n[1]\n', [], "row 3: not a JSON object"),
-    ("a.jsonl", "[\n{}]", ["x"], "is one JSON array; write one object per line"),
-    ("a.csv", 'question,answer\n"' + "a" * (1 << 24) + 'b",c', [], "limit of 16,777,216"),
+    ("a.jsonl", "[\n{}]", ["x"], "is a single JSON array; write one object per line"),
+    ("a.csv", 'question,answer\n"' + "a" * (1 << 24) + 'b",c', [], "more than 16,777,216 bytes"),
     ("a.csv", 'question,answer\n"' + "a\n" * (1 << 23) + 'b",c', [], "field larger"),
 ])
 def test_what_is_wrong_is_said_with_its_place(name, text, columns, message, tmp_path):
@@ -222,7 +222,7 @@ def test_a_first_line_of_single_words_is_told_to_be_a_pair(tmp_path, capsys):
     path = written(tmp_path / "a.tsv",
                    "Antwort\tFrage\nYes, it is.\tIs it so?\nNot yet.\tAre we there?\n")
     assert len(read(path)) == 3
-    assert f"{path}: line 1, ['Antwort', 'Frage'], is taken for a pair" in capsys.readouterr().err
+    assert f"{path}: line 1, ['Antwort', 'Frage'], is read as a pair" in capsys.readouterr().err
     assert read(path, ["Frage", "Antwort"])[1] == Pair("Are we there?", "Not yet.")
 
 

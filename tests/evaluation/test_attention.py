@@ -23,7 +23,7 @@ def run(tmp_path_factory, pair_file, cache_folder):
         train.main(["--encoder", "transformer", *SMALL, "--model.heads", "2", "--model.hidden",
                     "24", "--model.max_tokens", "8", "--steps", "4", "--evaluations", "1",
                     "--pairs", str(pair_file), "--cache", str(cache_folder), "--run", str(folder)])
-    assert "sentences have more than 8 pieces of words and are cut there" in told.getvalue()
+    assert "sentences have more than 8 pieces of words and are cut off there" in told.getvalue()
     return str(folder)
 
 

@@ -120,7 +120,7 @@ def test_what_exists_is_refused_and_an_empty_folder_is_filled(
     full, empty = tmp_path / "full", tmp_path / "empty"
     full.mkdir(), empty.mkdir(), (full / "mine").write_text("precious")
     done = command("export", trained[0], "--out", full, cwd=tmp_path)
-    assert done.returncode == 2 and done.stderr.startswith(f"error: {full}: exists already and")
+    assert done.returncode == 2 and done.stderr.startswith(f"error: {full}: already exists and")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["empty", "full", "mine"]
     monkeypatch.setattr(export, "SMALL", 0)
     export.main([str(trained[0]), "--out", str(empty)])

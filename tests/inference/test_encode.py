@@ -63,7 +63,7 @@ def test_an_embedding_does_not_depend_on_its_batch(encoder, sentences, random):
 @pytest.mark.parametrize("sentences, said", [
     (["a", {"a": 1}], "sentence 1: dict {'a': 1} is not text; expected a str or a number"),
     ([b"a"], "sentence 0: bytes b'a' is"), (None, "not iterable"), (7, "not iterable"),
-    (b"bytes", "bytes, expected texts"), ({"text": ["a"]}, "dict, expected texts"),
+    (b"bytes", "bytes; expected texts"), ({"text": ["a"]}, "dict; expected texts"),
     (UserDict(text=["a"]), "column of a table"), (SimpleNamespace(columns=["text"]), "of a table")])
 def test_what_is_no_string_is_refused_by_name(encoder, sentences, said):
     with pytest.raises(TypeError, match=said):
@@ -94,7 +94,7 @@ def test_similarity_is_the_cosine_of_vectors_of_any_length(encoder):
         assert cosines.shape == (2, 3) and cosines.dtype == np.float32
         np.testing.assert_allclose(cosines, a @ b.T, rtol=0, atol=1e-6)
     np.testing.assert_allclose(encoder.similarity(a[1].tolist(), b), cosines[1:], atol=1e-6)
-    with pytest.raises(ValueError, match="shapes .1, 2, 16. and .*, expected"):
+    with pytest.raises(ValueError, match="shapes .1, 2, 16. and .*; expected"):
         encoder.similarity(a[None], b)
 
 
@@ -152,7 +152,7 @@ def test_what_a_transformer_cuts_is_counted(encoder, capsys):
     warn_if_cut(config, lengths[:1])
     warn_if_cut(encoder.model.config, lengths)
     assert capsys.readouterr().out == (
-        "2 of 4 sentences have more than 3 pieces of words and are cut there\n")
+        "2 of 4 sentences have more than 3 pieces of words and are cut off there\n")
 
 
 def test_vectors_are_the_models_own_or_times_the_tuned_matrix(trained):

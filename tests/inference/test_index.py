@@ -180,8 +180,8 @@ def test_the_columns_of_a_run_are_known_and_a_column_that_is_named_is_not_told(
     path, run = tmp_path / "a.tsv", load_run(trained[0])
     path.write_text("Id\tKunde sagt\tWir\n7\tna\xefv\tja\n8\twas?\tdas\n", encoding="cp1252")
     own = encoder_of(run._replace(config=replace(run.config, columns=["Kunde sagt", "Wir"])))
-    for options, column, told in (({}, "Kunde sagt", f'{path}: the column "Kunde sagt"\n'),
-                                  ({"replies": True}, "Wir", f'{path}: the column "Wir"\n'),
+    for options, column, told in (({}, "Kunde sagt", f'{path}: the column "Kunde sagt" is used\n'),
+                                  ({"replies": True}, "Wir", f'{path}: the column "Wir" is used\n'),
                                   ({"column": "Id"}, "Id", "")):
         assert own.index(path, encoding="cp1252", **options).column == column
         assert capsys.readouterr().err == told
@@ -212,14 +212,14 @@ def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):
 # ---------------------------------------------------------------- what is refused
 
 @pytest.mark.parametrize("options, told", [
-    ("--file lines.txt --index index --add", "holds question and answer, the new rows line and"),
-    ("--file tickets.csv --replies --index index --add", "--replies or without as before"),
-    ("--file one.csv --index new", "its columns; name the one to search in"),
+    ("--file lines.txt --index index --add", "question and answer, but the new rows hold line and"),
+    ("--file tickets.csv --replies --index index --add", "--replies only if it was used before"),
+    ("--file one.csv --index new", "must name them); name the column to search in"),
     ("--file log.csv --index new", "log.csv: holds no pair of a message and its answer"),
     ("--file one.csv --column c --index new", 'one.csv: has no column "c"; it has a, b'),
     ("--file tickets.csv --column note --index new", "no row has text to embed"),
     ("--file lines.txt --column c --index new", "lines.txt: has no columns"),
-    ("hello --add --index index", "--add: expected --file FILE and --index DIR")])
+    ("hello --add --index index", "--add works only with --file FILE and --index DIR")])
 def test_what_does_not_fit_an_index_is_named(table, said, capsys, options, told):
     said("--file", "tickets.csv", "--index", "index")
     (table.parent / "lines.txt").write_text("one\n")
@@ -258,7 +258,7 @@ def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
         open_index(folder, encoder)
     (folder / FILE).write_bytes(whole)
     assert len(open_index(folder, encoder).search(["one"])[0]) == 2
-    with pytest.raises(ValueError, match="expected a list of sentences"):
+    with pytest.raises(ValueError, match="expected a list; for one sentence"):
         open_index(folder, encoder).search("one")
 
 
@@ -331,7 +331,7 @@ def test_of_two_that_add_at_the_same_time_the_second_ends(encoder, tmp_path):
 
     folder = tmp_path / "index"
     build_index(encoder, rows_of_texts(["one", "two"]), folder)
-    with pytest.raises(UserError, match="another process is adding to it; wait for it"):
+    with pytest.raises(UserError, match="another process is adding rows; wait until it"):
         add_to_index(encoder, rows_of_texts(texts()), folder)
     assert open_index(folder, encoder).texts == ["one", "two"]
     assert [path.name for path in tmp_path.iterdir()] == ["index"]

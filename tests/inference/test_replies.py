@@ -50,7 +50,7 @@ def test_echoes_are_left_out_and_equal_replies_shown_once(encoder):
 
 def test_an_index_of_messages_is_refused(encoder, tmp_path):
     build_index(encoder, rows_of_texts(["a"]), tmp_path / "index")
-    with pytest.raises(UserError, match="holds messages, expected replies"):
+    with pytest.raises(UserError, match="holds messages, not replies"):
         replies_of_file(encoder, tmp_path / "index")
     build_index(encoder, rows_of_texts(["a"], replies=True), tmp_path / "replies")
     best, = best_replies(replies_of_file(encoder, tmp_path / "replies"), "you")

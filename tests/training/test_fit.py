@@ -92,12 +92,12 @@ def test_an_index_of_a_table_is_searched(trained):
     other.identity = {**other.identity, "weights": 0}
     with pytest.raises(ValueError, match="another run made the index"):
         other.search(index, "you?")
-    with pytest.raises(ValueError, match="0 nearest rows, expected 1 or more"):
+    with pytest.raises(UserError, match="top 0: expected 1 or more rows"):
         encoder.search(index, "you?", k=0)
     with pytest.raises(TypeError, match="already trained"):
         encoder.fit([("a", "b")])
     assert encoder.index(pandas.DataFrame({0: ["one", "two"]})).texts == ["one", "two"]
-    with pytest.raises(UserError, match="the table: cannot tell which .* it has id, text"):
+    with pytest.raises(UserError, match="the table: its column names do not .* it has id, text"):
         encoder.index(table)
     rows = [{"question": "fudazi", "answer": b"no text"}, {"question": 4711, "answer": None}]
     index = encoder.index(rows, column="question")
@@ -107,7 +107,7 @@ def test_an_index_of_a_table_is_searched(trained):
         encoder.index(["a", b"b"])
     hits = encoder.search(index, ["fudazi", "4711"], k=1)
     assert [hit.number for hit, in hits] == [1, 2]
-    with pytest.raises(ValueError, match="words nan, expected a weight of 0 or more"):
+    with pytest.raises(UserError, match="words nan: expected a finite weight of 0 or more"):
         encoder.search(index, "a", words=float("nan"))
     with pytest.raises(TypeError, match="rows are a mapping"):
         encoder.index({"text": ["one"]})

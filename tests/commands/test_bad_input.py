@@ -74,7 +74,7 @@ encode run --file good.tsv                  | 30 sentences
 encode run hello --out /dev/null            | /dev/null replaced
 encode run hello --file good.tsv            | arguments --file
 encode run --file good.tsv --index index    | index already exists
-encode run hello --index index --words nan  | --words nan
+encode run hello --index index --words nan  | words nan
 """.strip().splitlines()
 CASES = [[part.strip() for part in case.split("|", 1)] for case in CASES]
 SHORT = {"NINES": "9" * 5_000, "LONG": "x" * 300}    # in the lines above

@@ -142,7 +142,7 @@ def errors_in_one_line(less="work on less at once"):
 
 @contextmanager
 def handling(handlers):
-    """Handle signals in a block, except already ignored ones: number → function(number, frame)."""
+    """Handle signals in a block, unless they are ignored: number → function(number, frame)."""
     before = {}
     if threading.current_thread() is threading.main_thread():
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()

@@ -111,8 +111,8 @@ def text_lines(path, progress=None, file=None, encoding="utf-8"):
             yield line.decode(encoding)
         except UnicodeError as error:
             raise UserError(f"{path}, line {number}: is not {encoding.upper()} text ({error}); "
-                            "save it as UTF-8 or name its encoding, such as --encoding cp1252 for "
-                            "Excel's plain CSV") from None
+                            "save the file as UTF-8 or give its encoding (for Excel's plain CSV: "
+                            "--encoding cp1252)") from None
 
 
 def chunked(records, number):

@@ -15,7 +15,7 @@ class Dropout(NamedTuple):
     key: int
 
     def at(self, place):
-        """The Dropout of step, layer or group number `place` within this one, with other bits."""
+        """The Dropout of step, layer or group `place` within this one, with its own bits."""
         key = _mix_python(_mix_python(self.key) + place + 1) if self.rate else self.key
         return Dropout(self.rate, key)
 

@@ -78,7 +78,7 @@ def directional_error(loss_and_gradients, params, rng, epsilon=1e-6):
 
 
 def dense(gradient, like):
-    """A table's gradient, on the host or a GPU, as a full array like `like`; others unchanged."""
+    """A table's gradient (host or GPU) as a full array shaped like `like`; any other, as it is."""
     if not isinstance(gradient, list):
         return gradient
     full = np.zeros_like(like)

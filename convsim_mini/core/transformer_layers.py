@@ -45,7 +45,7 @@ def layer_norm_backward(dy, cache):
     """Forward: y = x̂ w + b, x̂ = (x − μ) s, s = 1/√(variance + ε).
 
     dw = Σ_n dy x̂, db = Σ_n dy, and dx̂ = dy w. μ and s depend on the whole row x. So two changes
-    of a row leave x̂ as it is: adding a constant (μ removes it) and, apart from ε, stretching the
+    to a row leave x̂ as it is: adding a constant (μ removes it) and, apart from ε, stretching the
     row along x̂ (s undoes it). Both directions are projected out of dx̂:
     dx = s (dx̂ − mean(dx̂) − x̂ mean(dx̂ x̂)).
     dy: (N, d) → dx: (N, d), dweight: (d,), dbias: (d,)

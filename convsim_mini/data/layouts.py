@@ -53,7 +53,7 @@ def _check(name, names, columns, advice):
     """Raise a UserError unless the table has each of `columns` once. names: of all its columns"""
     has = f"it has {', '.join(names)}"
     if not columns:
-        raise UserError(f"{name}: its column names do not show which hold input and response; "
+        raise UserError(f"{name}: its column names do not show where input and response are; "
                         f"{has} (the first line of a .csv must name them); {advice}; {OF_LOGS}")
     for column in columns:
         if column not in names:

@@ -20,7 +20,7 @@ def distances(model, packed):
     """How far attention reaches in each sentence, and how far uniform attention would reach.
 
     The reach is Σ_j p_ij |i − j|, averaged over pieces i and heads. packed: B sentences on the host
-    → (layers, B), and (B,) for uniform attention; of every 200 sentences, the shortest come first
+    → (layers, B), and (B,) for uniform attention; sorted by length within each 200 sentences
     """
     reaches = []
     for first in range(0, len(packed.lengths), AT_ONCE):
@@ -36,7 +36,7 @@ def distances(model, packed):
 
 
 def summary(reach, uniform):
-    """The table of mean distances and, with several layers, how much further the last reaches."""
+    """The table of mean distances; with several layers, also the last one's minus the first's."""
     metric = f"mean distance in pieces, {len(uniform):,} sentences of dev"
     rows = {f"layer {k}": layer for k, layer in enumerate(reach, start=1)}
     rows |= {"uniform: the same attention to every piece": uniform}

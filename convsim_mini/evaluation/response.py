@@ -134,7 +134,7 @@ def same(test, other):
 
 
 def note(name, test, scores):
-    """How much words in common should weigh in a search for replies."""
+    """How much weight a search for replies should give to words in common."""
     weight = next(weight for weight in WEIGHTS if with_words(weight) in scores)
     return f"To search for replies, give `encode` --words {weight:g}: that weight is best on dev."
 

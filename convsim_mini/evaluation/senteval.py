@@ -205,7 +205,7 @@ def learned(encode, tasks):
 
 
 def most_frequent(task):
-    """Most frequent class or mean score of train (if it is empty, of all) for each tested row."""
+    """For each tested row: the most frequent class, or the mean score, of train (or of all)."""
     train = task.parts == "train"
     seen = task.labels[train] if train.any() else task.labels
     return np.full(len(task.tested), seen.mean() if task.scored else np.bincount(seen).argmax())

@@ -1,8 +1,9 @@
-"""The panels: each is a function of an Explored run and of the fields of the page that it reads.
+"""The panels: each is a function of an Explored run and of those fields on the page that it reads.
 
 Each returns a dict that page.js shows: a `status`; `tables` of (caption, head, rows); a `map`; PNG
-`images`. A cell is a text, a number, or a dict: its `content`, a `note` below it, the `word` to ask
-for if it is pressed, and whether it is `pressed`. The page shows the docstrings of the panels.
+`images`. A cell is a text, a number, or a dict: its `content`, a `note` below it and, for a button,
+the `word` that a click asks for, and whether it is shown as `pressed`. The page shows the panels'
+docstrings.
 """
 
 from base64 import b64encode
@@ -117,8 +118,8 @@ def attention(explored, sentence, word=0):
 
 
 def sentence_map(explored, sentence):
-    """Corpus lines along the two axes on which they differ most. The bluer a line, the nearer it is
-    to your sentence in all dimensions. Lesson 22, The shape of the space, explains this."""
+    """Corpus lines along the two axes on which they differ most. The bluer a line, the nearer its
+    vector is to your sentence's. Lesson 22, The shape of the space, explains this."""
     vectors, texts, axes = explored.map
     yours = explored.lines.encoder.encode([sentence])
     places = np.concatenate([vectors, yours]) @ axes.T

@@ -46,7 +46,7 @@ def device_module(device, precision="tf32", number=0):
                         f"{python_m(INSTALL_CUPY)}") from None
     if number >= found:
         raise UserError(f"--device gpu: {number + 1} or more workers on a host with {found} GPUs; "
-                        "start one worker for each, and let each see all of them")
+                        "start one worker per GPU, and let every worker see all GPUs")
     install(cupy)
     return cupy
 

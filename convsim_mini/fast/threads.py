@@ -107,7 +107,7 @@ def products(*pairs):
 
 
 def use_all_cores():
-    """Set up the whole process for speed, as a command that computes a lot does first.
+    """Set up the whole process for speed, which commands that compute a lot do first.
 
     The twins are installed and freed memory is kept. Each BLAS library that threadpoolctl knows
     gets one thread, whatever OPENBLAS_NUM_THREADS says; `products` uses our threads instead.

@@ -50,9 +50,9 @@ def best_replies(index, message, k=3):
 
 
 def replies_of_file(encoder, path, reading=Reading(side=1)):
-    """The Index of the replies in a file, which are embedded now, or in the folder of an index.
+    """The Index of the replies in a file, embedded now, or the Index that a folder holds.
 
-    Raises UserError if the folder holds messages.
+    Raises UserError if that is an Index of messages.
     """
     if not path.is_dir():
         return index_of(encoder, rows_of_file(path, reading))

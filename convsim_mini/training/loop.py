@@ -20,7 +20,7 @@ def run_steps(run, tasks, dev, workers=SINGLE_WORKER):
     Its parameters change in place if they are on the device already. Ctrl-C, SIGTERM and SIGHUP
     save a checkpoint after the current step and raise KeyboardInterrupt. A loss that is nan or far
     too large raises UserError, and no checkpoint is saved. With several workers, only the first
-    one measures, shows and saves. dev: a function, Model → its measures on dev
+    one measures, shows progress and saves. dev: a function, Model → its measures on dev
     """
     config, first = run.config, workers.rank == 0
     xp = device_module(config.device, config.precision, workers.gpu)

@@ -178,7 +178,7 @@ def new_run_folder(config):
 
 
 def make_unused(folder):
-    """Make a run's folder. Raises UserError if it already holds more than PAIRS and locks."""
+    """Make a run's folder. Raises UserError if it already holds anything but PAIRS and locks."""
     with user_errors(f"{folder}: cannot be made", "choose another folder with --run"):
         folder.mkdir(parents=True, exist_ok=True)
         if not all(path.name.startswith(OURS) for path in folder.iterdir()):

@@ -108,15 +108,15 @@ def test_replies_find_their_messages_wherever_these_are(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name, text, columns, message", [
-    ("a.csv", "id,frage,antwort\n1,a,b\n", [], "its column names do not show which hold input and "
-     "response; it has id, frage, antwort (the first line of a .csv must name them); name "
+    ("a.csv", "id,frage,antwort\n1,a,b\n", [], "its column names do not show where input and "
+     "response are; it has id, frage, antwort (the first line of a .csv must name them); name "
      "two of them: --columns INPUT RESPONSE"),
     ("a.csv", "question,answer\na,b\n", ["question", "reply"], 'has no column "reply"; it has '
      "question, answer; name two of them"),
     ("a.csv", "question,answer\n", [], "holds no row below its header"),
     ("a.csv", "sep=;", [], "holds no row below its header"),
     ("a.tsv", "id\tmessage\n17\tMy printer is broken\n18\tThe cat\n", [],
-     "column names do not show which hold input and response; it has id, message (the first"),
+     "column names do not show where input and response are; it has id, message (the first"),
     ("a.csv", "input,input,response\na,b,c\n", [], 'two columns are called "input"; expected one'),
     ("a.csv", 'question,answer\na,b\n"c,d\ne,f\ng,h\n', [], "the row at line 3 cannot be read"),
     ("a.csv", "Why so?,Therefore.\na,b\n", [], "the first line of a .csv must name them"),

@@ -16,6 +16,7 @@ together and what to open for a change; PROMISES.md, what you can rely on if thi
 
 import os
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -44,21 +45,21 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
     from .evaluation.of_training import summary
     from .train import train
     from .training.options import config_of
-    from .training.run import LOG, PAIRS, make_unused, read_log
+    from .training.run import LOG, PAIRS, folder_with_pairs, read_log
 
-    own: Any = None if run else TemporaryDirectory(prefix="convsim_mini-")
-    folder = Path(run or own.name + "/run")
+    temporary: Any = None if run else TemporaryDirectory(prefix="convsim_mini-")
+    folder = Path(run or Path(temporary.name, "run"))
     files, table = files_or_table(pairs)
     given = {**settings, "run": folder, "pairs": files or [folder / PAIRS]}
     if "columns" in given:
         given["columns"] = [*map(str, given["columns"] or ())]    # pandas may have numbers
     config = config_of(msgspec.to_builtins(given, enc_hook=str))    # also paths and NumPy's numbers
-    if table is not None:
-        make_unused(folder)
-        write_pairs(table, folder / PAIRS, config.columns)
-    print(summary(*train(config)))
+    with nullcontext() if table is None else folder_with_pairs(
+            folder, lambda file: write_pairs(table, file, config.columns)):
+        done = train(config)
+    print(summary(*done))
     encoder = load(folder)
-    encoder.log, encoder.folder = read_log(folder / LOG), own or folder
+    encoder.log, encoder.folder = read_log(folder / LOG), temporary or folder
     return encoder
 
 

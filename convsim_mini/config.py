@@ -179,14 +179,14 @@ class Config:
                 "nli": ("classes",), "entailment": ("replies", "entailments")}[self.task]
 
     @property
-    def second_task(self):
+    def nli_task(self):
         """The name of the run's NLI task, or None."""
         return self.taught[-1] if self.task != "conversation" else None
 
     @property
     def classifies(self):
         """Whether the model has NLI's classifier."""
-        return self.second_task == "classes"
+        return self.nli_task == "classes"
 
 
 PAPER = {
@@ -240,4 +240,4 @@ PRESETS = {
     },
 }
 GROUPS = {"": Config, "text.": TextConfig, "model.": ModelConfig, "optim.": OptimConfig}
-SYNONYMS = {"lr": "learning_rate"}    # what others call a setting → its name here
+SYNONYMS = {"lr": "learning_rate", "optim.rate": "optim.learning_rate"}    # others' name → ours

@@ -121,17 +121,17 @@ def write_vectors(encoder, rows, path):
 
 def given_rows(options, reading):
     """The Rows to embed: from the arguments, --file, or standard input."""
+    if not options.out and not options.file:                  # queries: --column, --replies are
+        reading = reading._replace(columns=(), side=0)        # about the file that is searched
     if options.texts:
-        return rows_of_texts(options.texts)
-    if options.file:
-        return rows_of_file(options.file, reading)
-    return rows_of_file(None, reading._replace(columns=(), side=0))
+        return rows_of_texts(options.texts, reading.side == 1)
+    return rows_of_file(options.file, reading)
 
 
 def search(encoder, sentences, options, reading):
     """Print the rows of --index, or of --search, that are nearest to each sentence."""
-    index = open_index(options.index, encoder) if options.index else index_of(
-        encoder, rows_of_file(options.search, reading))
+    index = (open_index(options.index, encoder) if options.index else
+             index_of(encoder, rows_of_file(options.search, reading)))
     if options.replies and not index.replies:
         raise UserError(f"--replies: {options.index} holds messages; make an index with --replies")
     for query, hits in zip(sentences, index.search(sentences, options.top, options.words)):
@@ -150,7 +150,7 @@ def main(argv=None):
     encoder = load(options.run, options.device, options.tuned)
     reading = Reading(options.columns, options.encoding, encoder.columns, int(options.replies))
     rows = given_rows(options, reading)
-    if options.out or options.index and options.file:
+    if options.out or (options.index and options.file):
         report = (write_vectors(encoder, rows, options.out) if options.out else
                   add_to_index(encoder, rows, options.index, options.key) if options.add else
                   build_index(encoder, rows, options.index))

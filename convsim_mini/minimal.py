@@ -107,7 +107,7 @@ def update(params, grads, state, step, decay=1.0):
     params["table"][rows] -= decay * TABLE_RATE * values / np.sqrt(state["table"][rows])
 
 
-def first_values(counts, rng):
+def initial_values(counts, rng):
     """Word rows, short for frequent words (a/(a + p), Arora et al. 2017); bigram rows, 0; W = I."""
     p = np.array([0, *counts]) / sum(counts)                   # row 0: all unknown words
     table = np.zeros((len(p) + BIGRAMS, DIM), np.float32)
@@ -136,7 +136,7 @@ def main():
     train, test = ([[np.array([ids.get(token, 0) for token in tokens]) for tokens in pair]
                     for pair in pairs] for pairs in (train, test))
     rng = np.random.default_rng(1)
-    params, state = first_values([counts[word] for word in ids], rng)
+    params, state = initial_values([counts[word] for word in ids], rng)
     print(f"{len(train):,} pairs. P@1 before: {precision(params, test[:5_000]):.1f}")
     for step in range(STEPS):
         batch = [train[k] for k in rng.choice(len(train), BATCH, replace=False)]

@@ -68,9 +68,9 @@ def resume(folder, workers=SINGLE_WORKER, device=None):
     with lock_of(folder) if workers.rank == 0 else nullcontext():
         with workers.in_turn():
             saved = describe(newest(folder))
-            saved = saved._replace(config=dataclasses.replace(
-                saved.config, device=device or saved.config.device))
-            _, corpus, tasks = prepare(saved.config, saved.vocabulary, workers)
+            config = dataclasses.replace(saved.config, device=device or saved.config.device)
+            saved = saved._replace(config=config)
+            _, corpus, tasks = prepare(config, saved.vocabulary, workers)
         check_corpus(saved, corpus)
         if saved.nli != tasks.nli_checksum:
             raise UserError(f"{saved.config.nli}: these NLI data are not those that {folder} was "
@@ -78,8 +78,8 @@ def resume(folder, workers=SINGLE_WORKER, device=None):
         if workers.broadcast(finished(folder)):
             return folder, corpus
         if workers.rank == 0:
-            run = (load_run(saved.path)._replace(config=saved.config) if saved.step else
-                   saved._replace(model=starting_model(saved.config, corpus)))
+            run = (load_run(saved.path)._replace(config=config) if saved.step else
+                   saved._replace(model=starting_model(config, corpus)))
         return run_to_the_end(run, corpus, tasks, workers)
 
 
@@ -95,7 +95,7 @@ def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
     if config.device == "gpu":
         workers.check_nccl()
     use_all_cores()
-    if config.second_task:                                    # before the pairs: they take longer
+    if config.nli_task:                                    # before the pairs: they take longer
         find_snli(config.nli, ("train", "dev"), all_needed=True)
     corpus = open_corpus(config, vocabulary)
     print(corpus_report(corpus.report))
@@ -103,7 +103,7 @@ def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
     tasks = open_tasks(config, corpus)
     config = with_steps(fitting_batches(config, tasks, workers.size), tasks)
     measured_on(config, corpus)                               # now, so that mistakes show early
-    for notice in () if workers.rank else notices(config, corpus):
+    for notice in notices(config, corpus):
         print(f"{notice}\n")
     return config, corpus, tasks
 

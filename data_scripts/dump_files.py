@@ -4,7 +4,7 @@ import bz2
 import lzma
 from pathlib import Path
 
-from convsim_mini.common.lines import DAMAGE, MOST, SUFFIXES
+from convsim_mini.common.lines import DAMAGE, LONGEST_LINE, SUFFIXES
 
 FIRST_BYTES = {
     b"\x1f\x8b": SUFFIXES[".gz"],
@@ -42,10 +42,10 @@ class DumpLines:
         with open(self.path, "rb") as file:
             text = decompressed(file)
             try:
-                while line := text.readline(MOST + 1):
+                while line := text.readline(LONGEST_LINE + 1):
                     self.open_end = not line.endswith(b"\n")
-                    if self.open_end and len(line) > MOST:
-                        raise EOFError(f"there is a line of more than {MOST:,} bytes, the limit")
+                    if self.open_end and len(line) > LONGEST_LINE:
+                        raise EOFError(f"a line exceeds the limit of {LONGEST_LINE:,} bytes")
                     if self.number % 1_000 == 0:
                         self.position = file.tell()
                     self.number += 1

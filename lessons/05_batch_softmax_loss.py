@@ -96,7 +96,7 @@ turns = [[tokenize(text) for text in (pair.input, pair.response)]
          for chunk in read_rows(default_corpus()) for pair in chunk.pairs]
 count_of = Counter(token for turn in turns for tokens in turn for token in tokens)
 ids = {word: k for k, (word, _) in enumerate(count_of.most_common(20_000), start=1)}
-params, _ = minimal.first_values([count_of[word] for word in ids], rng)
+params, _ = minimal.initial_values([count_of[word] for word in ids], rng)
 losses, right = [], []
 in_ids = lambda tokens: np.array([ids.get(token, 0) for token in tokens or [""]])
 for batch in rng.choice(len(turns), (20, 200), replace=False):

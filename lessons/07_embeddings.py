@@ -107,7 +107,7 @@ drawn = [pairs[k] for k in rng.choice(len(pairs), 1_024, replace=False)]
 sentences = [np.array([word_ids.get(token, 0) for token in pair[side] or [""]])
              for side in (0, 1) for pair in drawn]
 
-params, _ = minimal.first_values(counts.values(), rng)
+params, _ = minimal.initial_values(counts.values(), rng)
 both, (_, (rows, of_sentence, scale), unit_cache) = minimal.encode(params, sentences)
 _, du, dv = minimal.batch_softmax(*np.split(both, 2))
 dx = minimal.l2_normalize_backward(np.concatenate([du, dv]), unit_cache) @ params["W"].T

@@ -49,13 +49,13 @@ expect(len(rows) - (2 * lengths - 1).sum(), 0, 0, "rows of the 200 messages, min
 # %% [markdown]
 # ## Rows become vectors, vectors a loss
 #
-# `first_values` makes the parameters. `encode` has three steps: `bag_forward` adds up a sentence's
+# `initial_values` makes the parameters. `encode` has three steps: `bag_forward` adds up a sentence's
 # rows and divides by √n (lesson 8), W multiplies the sum (lesson 3), and `l2_normalize_forward`
 # makes its length 1 (lesson 9). Replies pass R and b, too: y = v + v R + b (lesson 9).
 # `batch_softmax` asks each message which of the 200 replies is its own (lesson 5).
 
 # %%
-params, state = minimal.first_values([counts[word] for word in ids], rng)
+params, state = minimal.initial_values([counts[word] for word in ids], rng)
 _, grads = minimal.loss_and_gradients(params, batch)
 of_rows, _ = grads["table"]
 expect(len(of_rows) / len(params["table"]), 0.05, 0.15, "share of the table's rows in the gradient")
@@ -146,7 +146,7 @@ claim("ten steps on one batch: loss after / before", losses[-1] / losses[0], hig
 # **Predict:** the first values reach about 12%. How much do 300 steps add?
 
 # %%
-params, state = minimal.first_values([counts[word] for word in ids], rng)
+params, state = minimal.initial_values([counts[word] for word in ids], rng)
 held_out, losses = in_ids(test[:5_000]), []
 scores = [minimal.precision(params, held_out)]
 for step in range(300):

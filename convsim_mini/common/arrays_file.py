@@ -11,7 +11,7 @@ from .cli import UserError, user_errors
 from .files import UNREADABLE, replace_file
 
 FORMAT = 9
-OLDER = "restore it, or train again"
+RESTORE = "restore it, or train again"
 
 
 def save_arrays(path, arrays, about):
@@ -24,8 +24,8 @@ def save_arrays(path, arrays, about):
     replace_file(path, lambda temporary: save_file(arrays, temporary, metadata))
 
 
-def load_arrays(path, advice=OLDER, about_alone=False):
-    """Read (arrays, about); with about_alone, ({}, about) without a check. Raises UserError."""
+def load_arrays(path, advice=RESTORE, only_about=False):
+    """Read (arrays, about); with only_about, ({}, about) without a check. Raises UserError."""
     with (user_errors(f"{path}: is missing, damaged or cannot be read", advice, UNREADABLE),
           safe_open(path, "np", backend="pread") as file):    # if mapped, it takes memory twice
         crc, _, text = file.metadata()["convsim_mini"].partition(" ")
@@ -33,7 +33,7 @@ def load_arrays(path, advice=OLDER, about_alone=False):
         if about["format"] != FORMAT:
             raise UserError(f"{path}: was written by another version of convsim_mini (format "
                             f"{about['format']}, expected {FORMAT}); use that version, or {advice}")
-        if about_alone:
+        if only_about:
             return {}, about
         arrays = {name: file.get_tensor(name) for name in file.keys()}
         if int(crc) != checksum_of_arrays(arrays, text):

@@ -32,7 +32,7 @@ def open_zstd(file):
     return zstd.open(file, options={zstd.DecompressionParameter.window_log_max: WINDOW})
 
 
-OTHER = {    # how files that are not text begin, and what to do
+NOT_TEXT = {    # how files that are not text begin, and what to do
     b"PK\3\4": "a zip file, such as an .xlsx; unpack it, or save the table as CSV UTF-8",
     b"\xd0\xcf\x11\xe0": "an old Excel file; save the table as CSV UTF-8",
     b"\x1f\x8b\x08\x00": "compressed with gzip; give it a name that ends in .gz",
@@ -51,10 +51,10 @@ def read_lines(path, progress=None, file=None):
     """
     number = 0                                                # lines so far
     try:
-        with file or open(path, "rb") as file:
-            text = SUFFIXES.get(Path(path).suffix.lower(), lambda file: file)(file)
+        with file or open(path, "rb") as raw:
+            text = SUFFIXES.get(Path(path).suffix.lower(), lambda raw: raw)(raw)
             for line in _lines(text):
-                if number == 0 and (what := OTHER.get(line[:4])):
+                if number == 0 and (what := NOT_TEXT.get(line[:4])):
                     raise UserError(f"{path}: is {what}")
                 if len(line) > LONGEST_LINE and not line.endswith(b"\n"):
                     raise UserError(f"{path}: the line after line {number} has more than "
@@ -62,9 +62,9 @@ def read_lines(path, progress=None, file=None):
                 yield line.rstrip(b"\r\n")
                 number += 1
                 if progress and number % 1_000 == 0:
-                    progress(file.tell())
+                    progress(raw.tell())
             if progress:
-                progress(file.tell())
+                progress(raw.tell())
     except DAMAGE as error:
         raise UserError(f"{path}: the compressed data is damaged or cut short after line {number} "
                         f"({error}); fetch or write the file again") from None

@@ -66,8 +66,8 @@ def transformer_forward(model, packed, key=()):
         bag, bag_cache = bag_forward(params, packed, model.word_rows)     # (B, e)
         y += bag
     u, unit_cache = l2_normalize_forward(y)                               # (B, e), sorted by length
-    return u.take(places, axis=0), (order, embedding_cache, first_norm_cache, caches, pool_cache,
-                                    linear_cache, bag_cache, unit_cache)
+    return u.take(places, axis=0), (order, embedding_cache, (first, first_norm_cache), caches,
+                                    pool_cache, linear_cache, bag_cache, unit_cache)
 
 
 def transformer_backward(du, cache):
@@ -79,7 +79,7 @@ def transformer_backward(du, cache):
     gets the sum of two gradients.
     du: (B, e) → gradients by parameter name; the table's is a list of SparseRows
     """
-    (order, embedding_cache, first_norm_cache, caches, pool_cache, linear_cache, bag_cache,
+    (order, embedding_cache, (first, first_norm_cache), caches, pool_cache, linear_cache, bag_cache,
      unit_cache) = cache
     dy = l2_normalize_backward(du.take(order, axis=0), unit_cache)                    # (B, e)
     dz, grads = feed_forward_backward(dy, linear_cache)                   # (B, d)
@@ -93,7 +93,7 @@ def transformer_backward(du, cache):
         for names, gradients in zip(parameters_of(name, next_norm), (of_layers, of_norm)):
             grads |= zip(names, gradients)
     dz, *of_norm = layer_norm_backward(dz, first_norm_cache)
-    grads |= zip((f"{name}.norm.weight", f"{name}.norm.bias"), of_norm)
+    grads |= zip((f"{first}.weight", f"{first}.bias"), of_norm)
     grads[TABLE] = dtable + placed_embedding_backward(dx + dz, embedding_cache)
     return grads
 
@@ -152,7 +152,7 @@ def sort_by_length(packed, max_tokens):
 def attention_weights(model, packed):
     """How much each word attends to every word: for each layer, p (g, h, n, n) of each Group."""
     _, cache = transformer_forward(model, packed)
-    return [inner[1].p for _, _, inner, _ in cache[3][::2]]
+    return [inner[1].p for name, _, inner, _ in cache[3] if name.endswith("attention")]
 
 
 ENCODERS["transformer"] = Encoder(

@@ -61,11 +61,11 @@ def read_tsv(path, progress=None, reading=Reading()):
     begin = [*islice(lines, 1 + AHEAD)]
     lines = chain(begin, lines)
     header, *rows = (line.split("\t") for line in begin)
-    known = (reading.columns or {*header} & {*reading.known}
+    named = (reading.columns or {*header} & {*reading.known}
              or by_names([dict.fromkeys(header)])[0])
-    words = len(rows) > 1 and all(cell.strip(' "').isidentifier() for cell in header)
+    one_word = len(rows) > 1 and all(cell.strip(' "').isidentifier() for cell in header)
     columns = zip_longest(*rows, fillvalue="")
-    if known or words and any(all(" " not in cell for cell in column) for column in columns):
+    if named or (one_word and any(all(" " not in cell for cell in column) for column in columns)):
         return _rows_below(path, _cells_of_tsv(lines))
     if all(cell.isidentifier() for cell in header):
         say(f"{path}: line 1, {header}, is read as a pair; if it names the columns, give "
@@ -77,7 +77,7 @@ def _rows_below(path, table, given=()):
     """A table's rows of cells as records. given: the columns' names, if no row is a header"""
     names = given or names_of_columns(path, next(table))
     for number, cells in enumerate(table, start=1 if given else 2):
-        if any(cells[len(names):]) or given and len(cells) == 1:
+        if any(cells[len(names):]) or (given and len(cells) == 1):
             advice = ("input TAB response" if given else "as in the header: is a name missing, "
                       "or are there no quotation marks around a cell with a delimiter?")
             yield number, ValueError(f"{len(cells)} columns, expected {len(names)} ({advice})")

@@ -38,12 +38,12 @@ def layout_of(name, rows, reading):
     standard error. Raises UserError for columns that are missing, unknown or duplicated.
     """
     names = dict.fromkeys(chain.from_iterable(rows))
-    one = reading.side is not None                            # only one column is wanted
-    given = reading.columns or {*reading.known} <= names.keys() and reading.known
+    one_wanted = reading.side is not None
+    given = reading.columns or (reading.known if {*reading.known} <= names.keys() else ())
     layout, columns = (PAIRS, dict(zip(FIELDS, given))) if given else by_names(rows)
-    if not layout and one and len(names) == 1:
-        layout, columns = PAIRS, dict.fromkeys(FIELDS[:1], *names)
-    _check(name, names, [*columns.values()], NAME_ONE if one else NAME_TWO)
+    if not layout and one_wanted and len(names) == 1:
+        layout, columns = PAIRS, {"input": [*names][0]}
+    _check(name, names, [*columns.values()], NAME_ONE if one_wanted else NAME_TWO)
     if not reading.columns:
         _tell(name, layout, columns, reading)
     return layout, columns
@@ -70,7 +70,7 @@ def _tell(name, layout, columns, reading):
     if found == [*FIELDS]:
         return
     if layout == PAIRS and reading.side is not None:
-        say(f'{name}: the column "{found[-reading.side]}" is used')
+        say(f'{name}: the column "{(found[0], found[-1])[reading.side]}" is used')
     elif found != [*reading.known]:                           # a run's columns are not a guess
         of = ", ".join(f'{what} = "{column}"' for what, column in columns.items())
         say(f"{name}: {layout} ({of})")

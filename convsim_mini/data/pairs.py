@@ -90,7 +90,7 @@ def read_rows(source, progress=None, reading=Reading()):
     """
     name, fields, records = _open_source(source, progress, reading)
     number, bad, first = 0, 0, ""
-    for some in _held(records, CHUNK):
+    for some in _lists_of(records, CHUNK):
         part = Part(fields, [], [], len(some))
         for place, row in some:
             try:
@@ -114,7 +114,7 @@ def _open_source(source, progress, reading):
         name, records = source, read_file(source, progress, reading)
     else:
         name, records = "the table", enumerate(rows_of_table(source), start=1)
-    begin = next(_held(records, LOOKED_AT), [])
+    begin = next(_lists_of(records, LOOKED_AT), [])
     records = chain(begin, records)
     if not begin:
         raise UserError(f"{name}: holds no row below its header; expected a table with pairs")
@@ -129,7 +129,7 @@ def _open_source(source, progress, reading):
     return name, FIELDS, enumerate(pairs, start=1)
 
 
-def _held(records, number):
+def _lists_of(records, number):
     """Yield lists of `number` records, or of fewer if they exceed LONGEST_LINE characters."""
     some, letters = [], 0
     for record in records:

@@ -1,6 +1,6 @@
 """The two passes that prepare a corpus: pairs → words, in several processes, and words → pieces.
 
-For every few thousand pairs, the first pass pickles a Words to a file that the second pass reads.
+For every few thousand pairs, the first pass pickles a Counted to a file that the second pass reads.
 """
 
 import os
@@ -27,7 +27,7 @@ MOST_WORDS_COUNTED = 5_000_000
 EXAMPLES = 3
 
 
-class Words(NamedTuple):
+class Counted(NamedTuple):
     """The first pass's results for a few thousand pairs."""
 
     removed: Counter    # "input: long" … → number of pairs removed
@@ -58,22 +58,22 @@ def count_words(paths, off, reading, folder):
     with (local_processes(os.cpu_count(), advice) as workers,
           progress(total=sum(Path(path).stat().st_size for path in paths), desc="reading", unit="B",
                    unit_scale=True) as bar):
-        tasks = ((folder / f"{number:09}", pairs) for number, pairs in enumerate(pairs_of_files()))
-        # only a few tasks ahead; otherwise pairs would pile up before they are tokenised
-        for path in map_in_order(workers, partial(_tokenize, off=off), tasks, 4 * os.cpu_count()):
-            part = pickle.loads(path.read_bytes())
-            keys.append(part.kept.keys)
-            report["removed"].update(part.removed)
-            report["examples"] = (report["examples"] + part.examples)[:EXAMPLES]
-            counts.update(part.counts)
+        works = ((folder / f"{number:09}", pairs) for number, pairs in enumerate(pairs_of_files()))
+        # only a few ahead; otherwise pairs would pile up before they are tokenised
+        for path in map_in_order(workers, partial(_tokenize, off=off), works, 4 * os.cpu_count()):
+            counted = pickle.loads(path.read_bytes())
+            keys.append(counted.kept.keys)
+            report["removed"].update(counted.removed)
+            report["examples"] = (report["examples"] + counted.examples)[:EXAMPLES]
+            counts.update(counted.counts)
             if len(counts) > MOST_WORDS_COUNTED:              # to save memory, drop the rarest half
                 counts = Counter(dict(counts.most_common(MOST_WORDS_COUNTED // 2)))
     return counts, np.concatenate(keys), report
 
 
-def _tokenize(task, off=()):
-    """A process's work on a task (path, Pairs): write the Pairs' Words to the path; → the path."""
-    path, pairs = task
+def _tokenize(work, off=()):
+    """Do a process's work on (path, Pairs): write their Counted to the path; → the path."""
+    path, pairs = work
     removed, counts = Counter(), Counter()
     examples, sentences, keys = [], [], []
     numbers = {"": 0}    # word → its place in `words`
@@ -91,7 +91,7 @@ def _tokenize(task, off=()):
                       for tokens in sides]
     kept = Split(np.array([*chain(*sentences)], np.int32), offsets_of([*map(len, sentences)]),
                  np.array(keys, np.uint64).reshape(-1, 2))
-    path.write_bytes(pickle.dumps(Words(removed, examples, counts, [*numbers], kept)))
+    path.write_bytes(pickle.dumps(Counted(removed, examples, counts, [*numbers], kept)))
     return path
 
 
@@ -103,11 +103,11 @@ def write_splits(parts, folder, vocabulary, tenths):
         for split in SPLITS:
             out[split, "offsets"].write(np.zeros(1, np.int64))
         for path in sorted(parts.iterdir()):
-            part = pickle.loads(path.read_bytes())
-            of_words = vocabulary.pack([word] for word in part.words)     # "" becomes UNKNOWN
-            names = splits_of(part.kept.keys[:, 0], tenths)
+            counted = pickle.loads(path.read_bytes())
+            of_words = vocabulary.pack([word] for word in counted.words)     # "" becomes UNKNOWN
+            names = splits_of(counted.kept.keys[:, 0], tenths)
             for split in SPLITS:
-                some = some_pairs(part.kept, np.flatnonzero(names == split))
+                some = some_pairs(counted.kept, np.flatnonzero(names == split))
                 pieces = of_words.take(some.ids)              # a word's pieces, then the next's
                 before = out[split, "ids"].tell() // pieces.ids.itemsize
                 out[split, "ids"].write(pieces.ids)

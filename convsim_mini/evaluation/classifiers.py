@@ -70,9 +70,10 @@ def learn(x, task):
             x = np.hstack([np.abs(u - v), u * v])
         if not len(train):
             return cross_val_predict(search, x, labels, cv=FOLDS, n_jobs=-1)
-        folds = FOLDS.split(train, np.rint(labels[train]))
-        search.cv = [(train, dev)] if len(dev) else [(train[one], train[two]) for one, two in folds]
-        best = search.set_params(n_jobs=-1).fit(x, labels).best_params_
+        folds = [(train[fit], train[held_out])
+                 for fit, held_out in FOLDS.split(train, np.rint(labels[train]))]
+        search.set_params(n_jobs=-1, cv=[(train, dev)] if len(dev) else folds)
+        best = search.fit(x, labels).best_params_
         return Classifier(**best).fit(x[train], labels[train]).predict(x[tested])
 
 

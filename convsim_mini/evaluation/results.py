@@ -106,11 +106,11 @@ def show(ones, table=table):
     (run, first), *_ = ones.items()
     if first.absent:
         return f"{run or first.task}: not measured. {first.absent}"
-    rows, texts = {}, {}    # what is shown → the runs for which it is true
+    rows, runs_of, texts = {}, {}, {}    # the last two: what is shown → the runs with it
     for run, one in ones.items():
-        figures = one.figures()
-        for row, of_row in figures.items():
-            rows.setdefault((row, str(of_row)), (of_row, []))[1].append(run)
+        for row, of_row in (figures := one.figures()).items():
+            rows[row, str(of_row)] = of_row
+            runs_of.setdefault((row, str(of_row)), []).append(run)
         for text in (lead(one, figures), one.of_task.note(one.name, one.data, one.scores)):
             texts.setdefault(text, []).append(run)
 
@@ -118,7 +118,7 @@ def show(ones, table=table):
         return text if len(runs) == len(ones) else f"{', '.join(runs)}: {text}"
 
     published = first.published()
-    rows = {named(row, runs): figures for (row, _), (figures, runs) in rows.items()} | published
+    rows = {named(key[0], runs_of[key]): figures for key, figures in rows.items()} | published
     sources = "; ".join(f"{mark}: {source}" for mark, source in PUBLISHED["sources"].items()
                         if any(mark in row for row in published))
     parts = [first.of_task.title(first.name, first.data), grid(rows, table),

@@ -100,13 +100,13 @@ def read(source):
 
 
 def _task(name, files, paths):
-    parts = files.parts[:len(paths)]
-    on_dev, parts[-1] = parts[-1] == "dev", "test"
-    rows = [(part, *row) for label, (part, (file, path)) in enumerate(zip(parts, paths.items()))
+    *parts, last = files.parts[:len(paths)]                   # without test's file, dev is tested
+    of_parts = enumerate(zip([*parts, "test"], paths.items()))
+    rows = [(part, *row) for label, (part, (file, path)) in of_parts
             for row in _rows(files, file, path, label)]
-    parts, labels, *sides = zip(*rows)
+    of_rows, labels, *sides = zip(*rows)
     return TransferTask([text for side in sides for text in side], np.array(labels),
-                        np.array(parts), on_dev, name == "SNLI")
+                        np.array(of_rows), last == "dev", name == "SNLI")
 
 
 def _rows(files, file, path, label):

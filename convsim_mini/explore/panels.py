@@ -121,7 +121,7 @@ def sentence_map(explored, sentence):
     """Corpus lines along the two axes on which they differ most. The bluer a line, the nearer its
     vector is to your sentence's. Lesson 22, The shape of the space, explains this."""
     vectors, texts, axes = explored.map
-    yours = explored.lines.encoder.encode([sentence])
+    yours = explored.encoder.encode([sentence])
     places = np.concatenate([vectors, yours]) @ axes.T
     places = (places - places.min(axis=0)) / np.ptp(places, axis=0)       # 0 to 1
     cosines = vectors @ yours[0]

@@ -31,15 +31,15 @@ def load(folder=Path(__file__).parent):
 
 def own_code(folder, module):
     """Modules of the folder's own convsim_mini.core, whatever is installed under that name."""
-    def taken():
+    def take_out():
         names = [name for name in sys.modules if name.split(".")[0] == "convsim_mini"]
         return {name: sys.modules.pop(name) for name in names}
-    others = taken()
+    others = take_out()
     sys.path.insert(0, str(folder))
     try:
         return [importlib.import_module(f"convsim_mini.core.{name}")
                 for name in ("text", "model", "bi_encoder", module)]
     finally:
         sys.path.remove(str(folder))
-        taken()
+        take_out()                                            # the folder's own
         sys.modules.update(others)

@@ -52,13 +52,17 @@ class Index:
 
     encoder: Any           # the SentenceEncoder that made the vectors
     column: str            # this and the next two as in Rows
-    other: str
+    paired: str
     replies: bool
     vectors: np.ndarray    # float32 (n, e), unit length
     rows: list             # n JSON objects: column → value
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __reduce__(self):                                     # what is computed is left out
+        return Index, (self.encoder, self.column, self.paired, self.replies, self.vectors,
+                       self.rows)
 
     def __repr__(self) -> str:
         return f'Index({len(self):,} rows, column "{self.column}")'
@@ -120,7 +124,7 @@ def index_of(encoder, rows):
         raise UserError("no row has text to embed; choose another column or file")
     vectors = encoder.encode(texts, show_progress_bar=None, as_responses=rows.replies)
     vectors[[not text for text in texts]] = 0                 # which is near nothing
-    return Index(encoder, rows.column, rows.other, rows.replies, vectors, kept)
+    return Index(encoder, rows.column, rows.paired, rows.replies, vectors, kept)
 
 
 def open_index(folder, encoder):
@@ -137,13 +141,13 @@ def open_index(folder, encoder):
                         f"{', '.join(differ)}); use that run and its options, or make a new index")
     rows = arrays["rows"].tobytes().split(b"\n")
     index = Index(encoder, *about["holds"], arrays["vectors"], rows)
-    index.first, index.tfidf = arrays["first"], Tfidf.of_arrays(arrays)
+    index.first, index.tfidf = arrays["first"], Tfidf.of_arrays(arrays)    # as if computed
     return index
 
 
 def holds(rows):
     """What Rows or an Index embed: the column, the other column, whether texts are replies."""
-    return [rows.column, rows.other, rows.replies]
+    return [rows.column, rows.paired, rows.replies]
 
 
 def save_index(index, folder):
@@ -176,8 +180,8 @@ def add_to_index(encoder, rows, folder, key=None):
     with locked(folder.parent, busy, f"{OURS}-{folder.name}.lock"):
         index = open_index(folder, encoder)
         if holds(rows) != holds(index):
-            raise UserError(f"{folder}: holds {index.column} and {index.other}, but the new rows "
-                            f"hold {rows.column} and {rows.other}; use the same columns, and "
+            raise UserError(f"{folder}: holds {index.column} and {index.paired}, but the new rows "
+                            f"hold {rows.column} and {rows.paired}; use the same columns, and "
                             "--replies only if it was used before, or make another index")
         kept, new = without_copies(index, rows.rows, key)
         if not new:
@@ -199,6 +203,6 @@ def without_copies(index, rows, key):
         if key and key not in row:
             raise UserError(f'--key {key}: is not a column; the columns are {", ".join(row)}')
         if (text := as_json(row)) not in known:
-            new[key and id_of(row[key]) or text] = row        # the last of equal keys counts
+            new[id_of(row[key]) or text if key else text] = row    # the last of equal keys counts
     kept = [k for k in range(len(index)) if not key or id_of(index.row(k).get(key)) not in new]
     return kept, [*new.values()]

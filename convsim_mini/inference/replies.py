@@ -44,7 +44,7 @@ def best_replies(index, message, k=3):
         tokens = tuple(tokenize(reply))
         common = len(words & set(tokens))
         if tokens and common < ECHO * len(words | set(tokens)):
-            said = "" if index.other == index.column else text_of(hit.row.get(index.other))
+            said = "" if index.paired == index.column else text_of(hit.row.get(index.paired))
             best.setdefault(tokens, Reply(hit.score, reply, said))
     return [*best.values()][:k]
 

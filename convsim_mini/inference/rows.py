@@ -21,7 +21,7 @@ class Rows(NamedTuple):
     """Rows to embed: one of their columns holds the texts that are embedded."""
 
     column: str       # whose texts are embedded
-    other: str        # the other column of pairs; if there is one column, the same
+    paired: str       # the column of the texts paired with those; without one, the same
     replies: bool     # whether the texts are embedded as replies, by the response network
     rows: Iterable    # dicts, column → value
 

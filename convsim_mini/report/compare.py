@@ -45,13 +45,13 @@ def side_by_side(results):
             figures[column] = [of_run[metric] for of_run in tables]
             gaps[column] = [over(first, one) for one in ones[1:]]
     rows = [*zip(names, *figures.values())]
-    for group in (group for group in alike(runs) if group[1:]):
+    for group in alike(runs):
         values = [[of_runs[k][0] for k in group] for of_runs in figures.values()]
         rows.append(["mean of " + ", ".join(names[k] for k in group),
                      *((float(np.mean(x)), float(np.std(x, ddof=1))) for x in values)])
     gaps = zip([f"{name} − {names[0]}" for name in names[1:]], *gaps.values())
-    return (["run", *figures], rows), (["difference", *figures], [*gaps]), (
-        ["setting", *names], differing(runs))
+    return ((["run", *figures], rows), (["difference", *figures], [*gaps]),
+            (["setting", *names], differing(runs)))
 
 
 def over(first, one):
@@ -65,7 +65,7 @@ def texts_of(tables, table):
     """What `side_by_side` returns, as texts. table: a function from a header and rows to a text."""
     (header, rows), (of_gaps, gaps), settings = tables
 
-    def of_seeds(mean, deviation):
+    def of_seeds(mean, deviation):                            # 2 values; a figure has 3
         return "–" if np.isnan(mean) else f"{mean:.1f} ± {deviation:.1f}"
 
     rows = [[name, *(cell(x) if len(x) == 3 else of_seeds(*x) for x in of_run)]
@@ -76,13 +76,13 @@ def texts_of(tables, table):
 
 
 def alike(runs):
-    """Group the runs on the same pairs whose settings differ only in the seed: lists of places."""
+    """The places of runs on the same pairs whose settings differ only in the seed, by group."""
     groups = defaultdict(list)
     for k, run in enumerate(runs):
         settings = {name: value for name, value in flat(dataclasses.asdict(run.config)).items()
                     if name not in PLACES | {"seed"}}
         groups[run.corpus, run.config.init, run.config.nli, str(settings)].append(k)
-    return [*groups.values()]
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def differing(runs):

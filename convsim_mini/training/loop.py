@@ -22,7 +22,7 @@ def run_steps(run, tasks, dev, workers=SINGLE_WORKER):
     too large raises UserError, and no checkpoint is saved. With several workers, only the first
     one measures, shows progress and saves. dev: a function, Model → its measures on dev
     """
-    config, first = run.config, workers.rank == 0
+    config, leads = run.config, workers.rank == 0
     xp = device_module(config.device, config.precision, workers.gpu)
     model = run.model._replace(params=to_device(run.model.params, xp))
     optimizer = OPTIMIZERS[config.optim.optimizer](model.params)
@@ -32,19 +32,19 @@ def run_steps(run, tasks, dev, workers=SINGLE_WORKER):
     batches = islice(batches_of_tasks(config, tasks, run.step, workers.trains_nli),
                      config.steps - run.step)
     every = -(-config.steps // config.evaluations)
-    monitor = Monitor(run, dev, machine(xp)) if first else None
-    with monitor.bar if first else nullcontext(), stop_requested() as stop:
-        if first and run.step == 0:
+    monitor = Monitor(run, dev, machine(xp)) if leads else None
+    with monitor.bar if leads else nullcontext(), stop_requested() as stop:
+        if leads and run.step == 0:
             monitor.measure(0, model)
         workers.wait()
         for done, losses in train_steps(model, optimizer, config, batches, run.step,
                                         workers.gradients):
-            if first:
+            if leads:
                 monitor.after_step(done, losses)
             due = done == config.steps or done % every == 0
             stopping = workers.agree(stop.is_set())
             if due or stopping:
-                if first:
+                if leads:
                     monitor.checkpoint(done, model, optimizer.state, due)
                 workers.wait()
             if stopping:

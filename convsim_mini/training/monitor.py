@@ -74,11 +74,11 @@ class Monitor:
             self.bar.set_postfix({task: f"{means[task]:.3f}" for task in means}, refresh=False)
             self._write(self.steps, {"step": step, **means})
 
-    def checkpoint(self, step, model, state, measured):
-        """Save a Model, and measure it first if `measured`. Raises UserError as `log` does."""
+    def checkpoint(self, step, model, state, due):
+        """Save a Model, and measure it first if `due`. Raises UserError as `log` does."""
         self.log(step)
         self.seconds += time.perf_counter() - self.began
-        if measured:
+        if due:
             self.measure(step, model)
         save_run(self.run._replace(step=step, model=model, measured=self.measured, state=state))
         if self.best in (None, step):

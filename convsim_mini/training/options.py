@@ -51,7 +51,7 @@ def config_of(given):
     config = dataclasses.replace(config, **places)            # to be found from any folder
     if origin:
         check_shapes(config, origin)
-    if bool(config.nli) != bool(config.second_task):
+    if bool(config.nli) != bool(config.nli_task):
         raise UserError(f"--task {config.task}, --nli {config.nli}: expected both, a --task "
                         "that learns inference and the folder with SNLI's files, or neither")
     return config
@@ -122,14 +122,14 @@ def absolute(place):
 
 def check_shapes(config, origin):
     """Raise a UserError for settings that change a weight's shape. origin: --init's Config."""
-    def shapes(**group):
-        one = dataclasses.replace(origin, **group)
-        return parameter_shapes(one.model, 1 + one.text.pieces + one.bigram_rows)
+    def shapes(config):
+        return parameter_shapes(config.model, 1 + config.text.pieces + config.bigram_rows)
 
     changed = [f"--{group}.{name} {value}: the run that --init names has {getattr(before, name)}"
                for group, before in (("text", origin.text), ("model", origin.model))
                for name, value in vars(getattr(config, group)).items()
-               if shapes(**{group: dataclasses.replace(before, **{name: value})}) != shapes()]
+               if shapes(dataclasses.replace(origin, **{group: dataclasses.replace(
+                   before, **{name: value})})) != shapes(origin)]
     if changed:
         raise UserError(f"{', '.join(changed)}; its weights cannot change shape; leave this out")
 

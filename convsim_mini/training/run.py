@@ -21,7 +21,7 @@ import numpy as np
 
 from ..core.arrays import to_device, to_host
 from ..fast.devices import device_module
-from ..common.arrays_file import OLDER, checksum_of_arrays, load_arrays, save_arrays
+from ..common.arrays_file import RESTORE, checksum_of_arrays, load_arrays, save_arrays
 from ..common.cli import UserError, python_m, user_errors
 from ..common.files import OURS, UNREADABLE, locked, replace_file
 from ..config import Config
@@ -117,7 +117,7 @@ def load_run(run, device="cpu"):
     shapes = parameter_shapes(run.config.model, rows, run.config.classifies)
     if shapes != {name: p.shape for name, p in params.items()}:
         raise UserError(f"{path}: is damaged or incomplete (the shapes of its weights do not "
-                        f"match its settings); {OLDER}")
+                        f"match its settings); {RESTORE}")
     params = to_device(params, device_module(device, run.config.precision))
     model = Model(params, run.config.model, run.vocabulary.size)
     return run._replace(model=model, tuned=tuned, state=state)
@@ -126,11 +126,11 @@ def load_run(run, device="cpu"):
 def describe(run):
     """A Run without its arrays, given its folder or its file. Raises UserError."""
     path = file_of(run)
-    return _run_of(path, load_arrays(path, about_alone=True)[1])
+    return _run_of(path, load_arrays(path, only_about=True)[1])
 
 
 def _run_of(path, about):
-    with user_errors(f"{path}: is damaged or incomplete", OLDER, UNREADABLE):
+    with user_errors(f"{path}: is damaged or incomplete", RESTORE, UNREADABLE):
         config, own = config_from_dict(about["settings"], path), path.absolute().with_name(PAIRS)
         if [*map(os.path.basename, config.pairs)] == [PAIRS] and own.exists():
             config = dataclasses.replace(config, pairs=[str(own)])    # wherever it was moved
@@ -171,19 +171,29 @@ def new_run_folder(config):
     """
     names = (f"runs/{config.preset}-{k}".removesuffix("-1") for k in itertools.count(1))
     folder = Path(config.run or next(name for name in names if not Path(name).exists()))
-    make_unused(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
-        make_unused(folder)                                   # still
+        if not all(path.name.startswith(OURS) for path in folder.iterdir()):
+            raise UserError(f"{folder}: already exists and was not changed; choose another folder "
+                            "with --run")
         yield folder
 
 
-def make_unused(folder):
-    """Make a run's folder. Raises UserError if it already holds anything but PAIRS and locks."""
-    with user_errors(f"{folder}: cannot be made", "choose another folder with --run"):
-        folder.mkdir(parents=True, exist_ok=True)
-        if not all(path.name.startswith(OURS) for path in folder.iterdir()):
-            raise UserError(f"{folder}: already exists and was not changed; choose another "
-                            "folder with --run")
+@contextmanager
+def folder_with_pairs(folder, write):
+    """Make a run's folder and let write(path) put its pairs there.
+
+    An error removes both, unless the run has begun. Raises UserError if the folder exists.
+    """
+    with user_errors(f"{folder}: cannot be made", "choose another folder with run="):
+        folder.mkdir(parents=True)
+    try:
+        write(folder / PAIRS)
+        yield
+    except BaseException:
+        if all(path.name.startswith(OURS) for path in folder.iterdir()):
+            shutil.rmtree(folder)
+        raise
 
 
 def lock_of(folder):

@@ -24,7 +24,7 @@ class Tasks(NamedTuple):
 
 def open_tasks(config, corpus):
     """The Tasks of a Config on a Corpus. Raises UserError for NLI data that cannot be used."""
-    if not config.second_task:
+    if not config.nli_task:
         return Tasks(corpus.train)
     files = find_snli(config.nli, ("train", "dev"), all_needed=True)
     pairs, vocabulary = read_snli(files["train"]), corpus.vocabulary
@@ -48,7 +48,7 @@ def batches_of_tasks(config, tasks, first_step=0, trains_nli=None):
     config = dataclasses.replace(config, seed=config.seed + (config.stage << 112))
     batches = []
     for split, size, steps, done in zip(
-            tasks, (config.optim.batch_size, config.optim.nli_batch_size),
+            (tasks.conversation, tasks.nli), (config.optim.batch_size, config.optim.nli_batch_size),
             steps_of_tasks(config, config.steps), steps_of_tasks(config, first_step)):
         optim = dataclasses.replace(config.optim, batch_size=size)
         of_task = dataclasses.replace(config, steps=steps, optim=optim)
@@ -62,7 +62,7 @@ def nli_steps(config, step):
     """How many of the first `step` steps train NLI; these steps are spread evenly."""
     if len(config.taught) == 2:
         return math.floor(config.nli_share * step)
-    return step if config.second_task else 0
+    return step if config.nli_task else 0
 
 
 def steps_of_tasks(config, steps):

@@ -38,7 +38,7 @@ def some_batches(rng, words, pairs=11):
 
 def test_its_steps_are_those_of_the_package():
     rng = np.random.default_rng(3)
-    params, state = minimal.first_values(rng.integers(1, 50, 29), rng)
+    params, state = minimal.initial_values(rng.integers(1, 50, 29), rng)
     params = {name: p + 0.1 * rng.standard_normal(p.shape) for name, p in params.items()}
     state = {name: (np.zeros_like(params[name]), np.zeros_like(params[name])) for name in "RbW"}
     state["table"] = np.full((len(params["table"]), 1), Adaptive.FIRST_SQUARE)
@@ -68,9 +68,9 @@ def test_a_planted_mistake_is_noticed(name, wrong, monkeypatch):
         test_its_steps_are_those_of_the_package()
 
 
-def test_its_first_values_and_its_precision():
+def test_its_initial_values_and_its_precision():
     rng, counts = np.random.default_rng(0), [60, 30, 10]
-    params, _ = minimal.first_values(counts, rng)
+    params, _ = minimal.initial_values(counts, rng)
     drawn = np.random.default_rng(0).standard_normal((4, 7))
     for row, p in enumerate([0, 0.6, 0.3, 0.1]):
         np.testing.assert_allclose(params["table"][row], drawn[row] * 3e-4 / (3e-4 + p), rtol=1e-6)

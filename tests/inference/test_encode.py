@@ -232,7 +232,7 @@ def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, cap
 
 
 @pytest.mark.parametrize("options, told", [
-    ("--file lines.txt --out lines.txt", "--out would overwrite the file of --file"),
+    ("--file lines.txt --out lines.txt", "--out would overwrite the input file"),
     ("--file lines.txt --out no/v.npy", "no/v.npy: cannot be written"),
     ("one --search lines.txt --index i", "--index: not allowed with argument --search"),
     ("", "standard input: is empty")])

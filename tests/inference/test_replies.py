@@ -14,7 +14,7 @@ from convsim_mini import chat as command
 from convsim_mini.common.cli import UserError
 from convsim_mini.data.pairs import removed_by
 from convsim_mini.inference import replies as module
-from convsim_mini.inference.index import build_index, index_of
+from convsim_mini.inference.index import FILE, build_index, index_of
 from convsim_mini.inference.replies import (
     KEPT, best_replies, pairs_of_run, replies_of_file, replies_of_run)
 from convsim_mini.inference.rows import Rows, rows_of_texts
@@ -62,10 +62,10 @@ def test_a_run_s_replies_are_embedded_once_and_again_for_other_weights(
     kept = [reply for message, reply in pairs if not (removed_by(message) or removed_by(reply))]
     run = load_run(run_copy)
     assert len(replies_of_run(encoder, run)) == len(kept)
-    made = (run_copy / KEPT / "meta.json").stat().st_ino
+    made = (run_copy / KEPT / FILE).stat().st_ino
     monkeypatch.setattr(module, "MOST_REPLIES", 500)
     assert len(replies_of_run(encoder, run)) == len(kept)
-    assert (run_copy / KEPT / "meta.json").stat().st_ino == made
+    assert (run_copy / KEPT / FILE).stat().st_ino == made
     other = convsim_mini.load(run_copy)
     other.identity["weights"] += 1
     drawn = replies_of_run(other, run)                        # a share of them
@@ -73,9 +73,7 @@ def test_a_run_s_replies_are_embedded_once_and_again_for_other_weights(
     first = np.array([*map(kept.index, drawn.texts)]) / len(kept)
     assert 0.4 < first.mean() < 0.6                           # 5 standard deviations are 0.06
     shutil.rmtree(run_copy / KEPT)
-    (run_copy / KEPT).mkdir()
-    (run_copy / KEPT / "notes.txt").touch()
-    monkeypatch.setattr(module.shutil, "rmtree", lambda *_, **__: None)    # as where none may write
+    (run_copy / KEPT).touch()                                 # so they cannot be kept
     assert len(replies_of_run(encoder, run)) == 500
 
 

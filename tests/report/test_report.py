@@ -94,7 +94,7 @@ def test_every_table_of_the_paper_has_what_was_measured(runs, data, text):
             ("Tables 3 and 4", "sts", "dev", "trained", "r", "InferSent (Yang 2018)", 80.1),
             ("Table 6", "cqa", "2017-test", "trained", "MAP", "KeLP-contrastive1 (Yang 2018)", 49)):
         one = found[task, name]
-        table = table_under(text.split(f"# {title}", 1)[1], one.title)
+        table = table_under(text.split(f"# {title}", 1)[1], one.of_task.title(one.name, one.data))
         column = table["head"].index(metric) - 1
         ours = [cells[column] for label, cells in table.items()
                 if label in (row, f"nli-1: {row}", f"nli-0.5, nli-1: {row}")]

@@ -171,7 +171,7 @@ def test_a_run_ends_with_the_step_that_is_best_on_dev(
     assert ended == {name: data for name, data in kept.items() if not name.startswith("state.")}
 
 
-def test_a_run_that_no_step_makes_better_keeps_its_first_values(config, monkeypatch, tmp_path):
+def test_a_run_that_no_step_makes_better_keeps_its_initial_values(config, monkeypatch, tmp_path):
     on_dev(monkeypatch, 50.0, 49.0, 50.0, 49.5, 20.0)
     assert load_run(train.train(config("equal"))[0]).step == 20
     monkeypatch.undo()

@@ -186,7 +186,7 @@ def test_the_paper_has_larger_batches_and_lower_rates_after_30_of_40_million_ste
 def test_options_win_over_the_config_file_and_that_over_the_preset(tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"preset": "paper", "steps": 7, "model": {"layers": [8, 9]},
-                                "optim": {"rate": 0.5}}))
+                                "optim": {"learning_rate": 0.5}}))
     config = parse_config(["--config", str(path), "--optim.learning_rate", "0.25"])
     assert ((config.preset, config.steps, config.model.layers, config.optim.learning_rate)
             == ("paper", 7, [8, 9], 0.25))
@@ -241,7 +241,7 @@ def test_steps_follow_from_epochs_where_only_these_are_given(options, steps, tmp
     Path("mine.json").write_text('{"preset": "paper", "epochs": 3.0}')
     sizes = ["--optim.batch_size", "100", "--optim.nli_batch_size", "50"]
     config = parse_config([*options, *sizes])
-    nli = SimpleNamespace(pairs=400) if config.second_task else None
+    nli = SimpleNamespace(pairs=400) if config.nli_task else None
     assert with_steps(config, Tasks(SimpleNamespace(pairs=1_000), nli)).steps == steps
 
 

@@ -213,8 +213,10 @@ def test_a_single_sentence_shows_its_vector(encoder, trained, capsys):
     np.testing.assert_allclose(shown, encoder.encode("hello fudazi")[:8], atol=5.1e-4)
 
 
+@pytest.mark.parametrize("replies", [False, True])
 @pytest.mark.parametrize("source", ["arguments", "file", "stdin"])
-def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, capsys, source):
+def test_vectors_are_written_as_npy(
+        encoder, trained, tmp_path, monkeypatch, capsys, source, replies):
     monkeypatch.setattr(encode, "CHUNK", 2)
     sentences = ["one", "two", "", "caf\u00e9", "one two three"]
     out = tmp_path / "out.npy"
@@ -223,10 +225,11 @@ def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, cap
     stdin(monkeypatch, "\n".join(sentences).encode())
     options = {"arguments": sentences, "file": ["--file", str(tmp_path / "in.txt")],
                "stdin": []}[source]
-    encode.main([str(trained[0]), *options, "--out", str(out)])
+    encode.main([str(trained[0]), *options, "--out", str(out), *["--replies"] * replies])
     vectors = np.load(out)
     assert vectors.dtype == np.float32 and vectors.flags.c_contiguous
-    np.testing.assert_allclose(vectors, encoder.encode(sentences), rtol=0, atol=1e-6)
+    right = encoder.encode(sentences, as_responses=replies)
+    np.testing.assert_allclose(vectors, right, rtol=0, atol=1e-6)
     assert "5 vectors of 16 dimensions" in capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.npy"]
 
@@ -235,6 +238,7 @@ def test_vectors_are_written_as_npy(encoder, trained, tmp_path, monkeypatch, cap
     ("--file lines.txt --out lines.txt", "--out would overwrite the input file"),
     ("--file lines.txt --out no/v.npy", "no/v.npy: cannot be written"),
     ("one --search lines.txt --index i", "--index: not allowed with argument --search"),
+    ("--column a --out v.npy", "standard input: has no columns"),
     ("", "standard input: is empty")])
 def test_what_cannot_be_done_is_one_line(trained, tmp_path, monkeypatch, capsys, options, told):
     monkeypatch.chdir(tmp_path)

@@ -1,7 +1,7 @@
 """Every setting of training, with its default and where the default comes from.
 
-"paper §…" refers to Yang et al. 2018; "ours" is followed by our reason. P@1 near 33 was measured on
-the default corpus's test set (report/README.md). A preset is a named set of changes to defaults.
+"paper §…" refers to Yang et al. 2018; "ours" is followed by our reason. A P@1 that is compared with
+33 is on the default corpus's test set (report/README.md). A preset is a named set of changes.
 """
 
 from dataclasses import dataclass, field

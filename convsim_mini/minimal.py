@@ -44,7 +44,7 @@ def bag_forward(table, rows, lengths):
 
 
 def bag_backward(dx, cache):
-    """x_b = Σ table_r / √n_b: each place of row r in sentence b adds dx_b / √n_b to dtable_r."""
+    """x_b = Σ table_r / √n_b: each use of row r in sentence b adds dx_b / √n_b to dtable_r."""
     rows, counts, scale = cache
     order = np.argsort(rows, kind="stable")                    # equal rows side by side
     distinct, first = np.unique(rows[order], return_index=True)

@@ -113,7 +113,7 @@ def errors_in_one_line(less="work on less at once"):
     """Turn errors caused by a user or the system into one line on standard error and an exit code.
 
     Code 2: a UserError, an OSError, too little memory. 130: Ctrl-C. 143: SIGTERM. 129: SIGHUP. 141,
-    without a line: nobody reads standard output any more. less: what to do about too little memory
+    without a line: nobody reads standard output any more. less: advice for when memory runs out
     """
     replace_streams()
     # a signal raises an exception, so that every `finally` cleans up

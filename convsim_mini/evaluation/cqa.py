@@ -122,7 +122,7 @@ def lead(questions, one, other):
 
 
 def note(name, questions, scores):
-    """What the built-in set is good for."""
+    """What the built-in set can and cannot show; "" for other sets."""
     return OWN_NOTE if name == "built-in set" else ""
 
 
@@ -153,7 +153,7 @@ def tfidf_vectors(questions):
 
 
 def top_ten(questions, scores):
-    """`top_of_ranking` of each question's candidates: scores (n,) → int (q, 11)."""
+    """`top_of_ranking` of each question: scores (n,) → int (q, 11), the top ten and the rest."""
     relevant = [[candidate.relevant for candidate in question.candidates] for question in questions]
     ends = np.cumsum([len(of_question) for of_question in relevant])
     return np.stack([*map(top_of_ranking, relevant, np.split(scores, ends[:-1]))])

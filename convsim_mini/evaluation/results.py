@@ -1,6 +1,6 @@
 """Every figure in one shape, row → metric → (value, low, high), and every table made of them.
 
-The commands, the end of a training, `report` and `--json` show what is measured here. Only this
+The commands, the end of training, `report` and `--json` show what is measured here. Only this
 file and `report` call the functions of an Evaluation. published.json holds what others measured:
 task → pattern of data sets' names → row → metric → value; and the sources.
 """
@@ -159,7 +159,7 @@ def grid(rows, table=table, form=".1f"):
 
 
 def cell(figure, form=".1f"):
-    """A value and its interval as text: 51.0 [49.2, 52.8], or 51.0 if that is nan; "–" for nan."""
+    """A figure as text: 51.0 [49.2, 52.8]; 51.0 if the interval is nan; "–" if the value is nan."""
     value, low, high = (format(number, form) for number in figure)
     interval = "" if isnan(figure[1]) else f" [{low}, {high}]"
     return "–" if isnan(figure[0]) else value + interval

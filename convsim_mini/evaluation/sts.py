@@ -4,8 +4,9 @@
 
 The figure is Pearson's r between people's scores and −arccos of the cosine, or, in a second row,
 the cosine itself. All baselines are cosines: of words, and of word vectors (the run's embeddings
-and those in FILE). The data are the STS Benchmark and SemEval's STS of 2012 to 2016 (ours); each
-year's figure is a mean over its sets, plain and weighted by numbers of pairs, as in SentEval.
+and those in FILE). The data are the STS Benchmark and (not in the paper) SemEval's STS of 2012 to
+2016; a year's figures are means over its sets, plain and weighted by numbers of pairs, as in
+SentEval.
 """
 
 from pathlib import Path
@@ -173,7 +174,7 @@ def lead(sts, one, other):
 
 
 def note(name, sts, scores):
-    """What the built-in set is good for."""
+    """What the built-in set can and cannot show; "" for other sets."""
     return OWN_NOTE if name == "built-in set" else ""
 
 

@@ -77,7 +77,8 @@ def _rows_of_table(source, reading):
     name, replies = source if isinstance(source, Path) else "the table", reading.side == 1
     if replies and reading.columns and [*reading.columns] == [*reading.known[:1]]:
         raise UserError(f"{name}: {reading.columns[0]} holds the messages that the run was trained "
-                        "on, but --replies embeds answers; name their column or use neither option")
+                        "on, but --replies embeds answers; give --column the answers' column, or "
+                        "drop --column and --replies")
     parts = read_rows(source, reading=reading)
     first = next(parts, None)
     if not first:

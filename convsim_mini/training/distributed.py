@@ -134,7 +134,7 @@ class Workers(Team):
         return {name: whole.pop(name).copy() for name in losses}, whole
 
     def all_places(self, grad):
-        """The SparseRows of all workers as a single one, in which equal rows are not yet summed.
+        """The SparseRows of all workers as one, in which repeated rows are not yet summed.
 
         In this form, a DAN sends one vector per sentence; summed rows would be ten times as large.
         """

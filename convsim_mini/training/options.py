@@ -33,7 +33,7 @@ def parse(argv):
 
 
 def config_of(given):
-    """The Config that a user's settings give: dotted name → value, or text as on a command line.
+    """A user's settings (dotted name → value, or text as on a command line) as a Config.
 
     Raises UserError for settings and files that cannot be used.
     """
@@ -52,8 +52,8 @@ def config_of(given):
     if origin:
         check_shapes(config, origin)
     if bool(config.nli) != bool(config.nli_task):
-        raise UserError(f"--task {config.task}, --nli {config.nli}: expected both, a --task "
-                        "that learns inference and the folder with SNLI's files, or neither")
+        raise UserError(f"--task {config.task}, --nli {config.nli}: expected both (a "
+                        "--task that learns inference, the folder with SNLI's files) or neither")
     return config
 
 

@@ -54,7 +54,7 @@ def config_from_dict(values, where=""):
 
 
 def _explained(message, values):
-    """Turn msgspec's "Expected `int`, got `str` - at `$.steps`" into "steps many: expected int"."""
+    """Turn msgspec's "Expected `int`, got `str` - at `$.steps`" into "steps abc: expected int"."""
     expected, _, place = message.rpartition(" - at `$.")
     expected, name = re.sub(r"`|, got `\w+`", "", expected), re.match(r"[\w.]+", place)[0]
     value, choices = str(values[name]), get_args(settings()[name].type)

@@ -60,7 +60,7 @@ class ModelConfig:
     """Whether the encoder's last linear layer has a bias (ours: no; P@1 and STS are the same)."""
     start: Literal["corpus", "random"] = "corpus"
     """Initial values. "corpus": vectors of pieces come from co-occurrences, shorter for frequent
-    pieces; bigrams' vectors are zero; square layers are the identity (ours: P@1 33; 18 if all
+    pieces; bigrams' vectors are zero; square layers are the identity (ours: P@1 33; 19 if all
     values are "random")."""
     transformer_layers: Annotated[int, Meta(ge=1, le=1_000)] = 6
     """Number of layers of the Transformer (paper §3.1: 6)."""

@@ -21,6 +21,7 @@ COMMANDS = {    # python -m convsim_mini.NAME
 
 @errors_in_one_line()
 def main():
+    """Print the commands, and what each does."""
     print(python_m("convsim_mini.NAME [--help]"))
     for command, purpose in COMMANDS.items():
         print(f"  {command:22} {purpose}")

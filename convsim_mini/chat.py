@@ -48,6 +48,7 @@ def talk(index, k):
 
 @errors_in_one_line()
 def main(argv=None):
+    """The command: open the replies, then answer each message."""
     parser = Parser("convsim_mini.chat", __doc__)
     parser.add_argument("run", type=Path, help="the run's folder; up to 200,000 replies from its "
                         "pairs are embedded once, and kept there")

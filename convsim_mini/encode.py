@@ -41,6 +41,7 @@ def comparison(encoder, sentences):
 
 
 def parse_options(argv):
+    """The options of the command. Raises UserError for those that do not fit together."""
     parser = Parser("convsim_mini.encode", __doc__)
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("texts", nargs="*", metavar="SENTENCE",

@@ -50,6 +50,7 @@ def summary(reach, uniform):
 
 @errors_in_one_line()
 def main(argv=None):
+    """The command: print how far each layer reaches."""
     parser = parser_of("evaluation.attention", __doc__, help="the folder of a Transformer's run")
     run = load_run(parser.parse_args(argv).run)
     encoder = ENCODERS[run.config.model.encoder]

@@ -106,6 +106,7 @@ def baselines(run, questions, vectors=None):
 
 
 def title(name, questions):
+    """The table's heading, with the numbers of questions and pairs."""
     return f"{name}: {len(questions)} questions, {len(pairs_of(questions)[0])} pairs; × 100"
 
 

@@ -109,6 +109,7 @@ def before_training(config, corpus):
 
 
 def title(name, test):
+    """The table's heading, with the number of inputs."""
     return (f"Picking the true reply among 100, {len(test.pairs):,} {name} inputs; per cent; "
             "ties count against the model")
 

@@ -134,7 +134,7 @@ def open_index(folder, encoder):
     """
     again = f"make another: {python_m('convsim_mini.encode RUN --file FILE --index DIR')}"
     arrays, about = load_arrays(Path(folder, FILE), again)
-    made_by = about["made_by"]
+    made_by = about.get("made_by", {})
     differ = [name for name, value in encoder.identity.items() if made_by.get(name) != value]
     if differ:
         raise UserError(f"{folder}: was made by another run or with other options (different: "

@@ -240,6 +240,9 @@ def test_an_index_of_other_weights_or_options_is_refused(encoder, tmp_path, monk
         with pytest.raises(UserError, match=f"different: {name}"):
             open_index(tmp_path / "index", encoder)
         monkeypatch.undo()
+    arrays_file.save_arrays(tmp_path / "index" / FILE, {}, {})    # such as a run's file
+    with pytest.raises(UserError, match="another run or with other options"):
+        open_index(tmp_path / "index", encoder)
     monkeypatch.setattr(arrays_file, "FORMAT", 8)
     with pytest.raises(UserError, match="another version.*expected 8.*make another"):
         open_index(tmp_path / "index", encoder)

@@ -259,10 +259,10 @@ show(figure, "B_many_workers")
 # ## What travels
 #
 # The matrices of our DAN are small: 500 · 500. The table is large: by the default settings up to
-# 230,001 rows of 500 (30,000 pieces of words, the unknown one, 200,000 for bigrams). A worker with
+# 208,001 rows of 500 (8,000 pieces of words, the unknown one, 200,000 for bigrams). A worker with
 # b = 1,024 pairs can send its gradient in three ways:
 #
-# 1. **Dense**. Sent: one array of 230,001 · 500 numbers of 4 bytes, 460 MB.
+# 1. **Dense**. Sent: one array of 208,001 · 500 numbers of 4 bytes, 416 MB.
 # 2. **Sparse rows**. Sent: the rows that its batch uses, each summed (lesson 7), 2,000 bytes a row.
 # 3. **Before the sum**. Sent: one vector for each of 2b sentences, 4.1 MB, and two whole numbers, 8
 #    bytes, for each place: which row, which sentence. That is enough, since all words and bigrams

@@ -7,6 +7,7 @@ Both train on the same pairs and answer the same test inputs, each among the sam
 take turns, each training in a process of its own. Without PAIRS: the default corpus. DIR holds
 stsbenchmark/; sts-test.csv is not read. The peer has the settings of its own documentation for such
 models: a WordPiece tokenizer of the same text, AdamW at 0.2, a warm-up of a tenth, linear decay.
+Its tokenizer has 30,000 pieces, then as many as ours.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from convsim_mini.training.run import LOG, read_log
 from convsim_mini.data.prepare import open_corpus
 from convsim_mini.data.formats import default_corpus
 
-BATCH, NUMBERS, PIECES = 1_024, 500, 30_000
+BATCH, NUMBERS = 1_024, 500
 
 
 def arguments(options, seed):
@@ -76,7 +77,8 @@ def peer(options, seed, epochs, folder):
     torch.manual_seed(seed)
     inputs, replies = zip(*texts_of(options.pairs)["train"])
     tokenizer = BertWordPieceTokenizer()
-    tokenizer.train_from_iterator([*inputs, *replies], vocab_size=PIECES, show_progress=False)
+    tokenizer.train_from_iterator([*inputs, *replies], vocab_size=options.peer_pieces[0],
+                                  show_progress=False)
     embedding = StaticEmbedding(tokenizer._tokenizer, embedding_dim=NUMBERS)
     torch.nn.init.normal_(embedding.embedding.weight)
     model = SentenceTransformer(modules=[embedding], device="cpu")
@@ -124,6 +126,7 @@ def main():
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--epochs", type=float, nargs="*", default=[2])
     parser.add_argument("--peer-epochs", type=float, nargs="*", default=[1, 2, 3, 4])
+    parser.add_argument("--peer-pieces", type=int, nargs="+", default=[30_000, 8_000])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -133,13 +136,15 @@ def main():
     open_corpus(config_of(parse(arguments(options, 1))))      # prepared once, before any clock
     rows = []
     for seed in options.seeds:
-        turns = [("ours", epochs) for epochs in options.epochs]
-        turns += [("peer", epochs) for epochs in options.peer_epochs]
-        for name, epochs in turns:
-            command = [sys.executable, *sys.argv, "--one", name, str(seed), str(epochs)]
+        turns = [("ours", "ours", options.peer_pieces[0], epochs) for epochs in options.epochs]
+        turns += [("peer", f"peer, {pieces} pieces", pieces, epochs)
+                  for pieces in options.peer_pieces for epochs in options.peer_epochs]
+        for name, shown, pieces, epochs in turns:
+            command = [sys.executable, *sys.argv, "--peer-pieces", str(pieces),
+                       "--one", name, str(seed), str(epochs)]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
             figures = json.loads(done.stdout.splitlines()[-1])
-            rows.append([f"{name}, epochs {epochs:g}, seed {seed}",
+            rows.append([f"{shown}, epochs {epochs:g}, seed {seed}",
                          *(f"{figure:.1f}" for figure in figures.values())])
             print(*rows[-1], flush=True)
     print(table(["", *figures], rows))

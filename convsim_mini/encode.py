@@ -95,7 +95,7 @@ def print_hits(query, hits, column):
         place = f"line {hit.number:,}: " if hit.row.keys() == {LINE} else ""
         parts = f"{hit.meaning:.3f} meaning + {hit.score - hit.meaning:.3f} words"
         more = f"  (and {hit.copies - 1:,} more with this text)" * (hit.copies > 1)
-        print(f"  {hit.score:.3f} = {parts}  {place}{one_line(hit.row[column])}{more}")
+        print(f"  {hit.score:.3f} = {parts}  {place}{one_line(hit.row[column] or '')}{more}")
         for name, value in hit.row.items():
             if name != column and value not in (None, ""):
                 print(f"         {name}: {one_line(value)}")

@@ -28,7 +28,7 @@ INVISIBLE = regex.compile(r"(?V1)[\p{Bidi_Control}\ufeff--\u200e]"
 
 # WhatsApp: a date and a time, as each country writes them, are five or six numbers. The name, if
 # there is one, follows.
-STAMP = regex.compile(r"(?m)^\u200e?\[?\u200e?\d+(?:[^\d\n]{1,14}\d+){4,5}?[^\d\n:\]]{0,8}?"
+STAMP = regex.compile(r"(?m)^\u200e?\[?\u200e?\d+(?:[^\d\n]{1,14}\d+){4,5}?[^\d\n:\],]{0,16}?"
                       r"(?:\]| [-–]|:) (?=(?:(?P<name>[^\n]*?): )?)")
 COPIED = regex.compile(r"\[\d{1,2}:\d\d(?::\d\d)?(?:\s?[ap]\.?m\.?)?, \d", regex.IGNORECASE)
 EVENT = regex.compile(r"[^:\n]*\b(?:created group|changed the|security code with)\b")
@@ -46,8 +46,8 @@ APP_SAID = regex.compile(r"""(?xis)
     | (?:waiting\ for\ this\ message\. | messages\ [^\n]*\ end-to-end\ encrypted).*""")
 
 # HexChat, irssi … <nick> text; WeeChat, with tabs, where -->, <--, -- and * are not nicks
-IRC = regex.compile(r"""(?x) [^<\t*!]{0,32} \d:\d\d [^<\t*!-]{0,8}
-    (?| <[\ @+%&~!]* ([^>]+) > [\ \t] | \t [@+%&~!]? ([^\s<*=-]\S*) \t ) (.*)""")
+IRC = regex.compile(r"""(?x) [^<\t*!]{0,40} \d:\d\d (?: -\d | [^<\t*!-] ){0,12}
+    (?| <[\ @+%&~!]* ([^>]+) > [\ \t] | \t [@+%&~!]? ([^\s<*=-][^\t]*) \t ) (.*)""")
 
 SLACK_SAID = {None, "file_share", "me_message", "thread_broadcast"}    # subtypes of people
 SLACK_LINK = regex.compile(r"<[@#!]?([^<>|]+)(?:\|([^<>]*))?>")        # <@U1>, <http://x|label>
@@ -83,12 +83,12 @@ def read_export(root):
     files = [root]
     if root.is_dir():
         files = sorted(path for path in root.rglob("*") if path.suffix.lower() in READ_IN_FOLDERS
-                       and path.is_file() and path.stat().st_size)
+                       and path.name[0] != "." and path.is_file() and path.stat().st_size)
     for path in files:
         thread = path.relative_to(root.parent).as_posix()
         if path.suffix.lower() == ".json":
             with user_errors(f"{path}: is damaged, or not as Telegram or Slack write it",
-                             "export the chat again", UNREADABLE):
+                             "export the chat again, or move other files away", UNREADABLE):
                 for place, messages in enumerate(message_lists(json.loads(read_text(path))), 1):
                     is_slack = any("ts" in one for one in messages)
                     yield from (slack(messages, path) if is_slack

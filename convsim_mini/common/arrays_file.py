@@ -29,7 +29,7 @@ def load_arrays(path, advice=RESTORE, only_about=False):
     with (user_errors(f"{path}: is missing, damaged or cannot be read", advice, UNREADABLE),
           safe_open(path, "np", backend="pread") as file):    # if mapped, it takes memory twice
         crc, _, text = file.metadata()["convsim_mini"].partition(" ")
-        about = json.loads(text)
+        about = json.loads(text) | {"checksum": int(crc)}
         if about["format"] != FORMAT:
             raise UserError(f"{path}: was written by another version of convsim_mini (format "
                             f"{about['format']}, expected {FORMAT}); use that version, or {advice}")

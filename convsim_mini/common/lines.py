@@ -38,6 +38,11 @@ NOT_TEXT = {    # how files that are not text begin, and what to do
     b"\x1f\x8b\x08\x00": "compressed with gzip; give it a name that ends in .gz",
     b"\x1f\x8b\x08\x08": "compressed with gzip; give it a name that ends in .gz",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; give it a name that ends in .zst",
+    b"BZh9": "compressed with bzip2; unpack it",
+    b"\xfd7zX": "compressed with xz; unpack it",
+    b"%PDF": "a PDF; save its text as a plain text file",
+    b"{\\rt": "an RTF document; save it as plain text",
+    b"SQLi": "an SQLite database; export the table as CSV",
     b"PAR1": "a Parquet file; give it a name that ends in .parquet"}
 SUFFIXES = {".gz": gzip.open, ".zst": open_zstd}
 
@@ -59,6 +64,9 @@ def read_lines(path, progress=None, file=None):
                 if len(line) > LONGEST_LINE and not line.endswith(b"\n"):
                     raise UserError(f"{path}: the line after line {number} has more than "
                                     f"{LONGEST_LINE:,} bytes; put one sentence or record per line")
+                if number == 0 and b"\0" in line[:5]:
+                    raise UserError(f"{path}: is UTF-16 without its mark, or is not text; save it "
+                                    "as UTF-8")
                 yield line.rstrip(b"\r\n")
                 number += 1
                 if progress and number % 1_000 == 0:
@@ -105,7 +113,7 @@ def text_lines(path, progress=None, file=None, encoding="utf-8"):
         if bytes(range(128)).decode(encoding) != "".join(map(chr, range(128))):
             raise ValueError("it does not keep ASCII as it is")
     for number, line in enumerate(read_lines(path, progress, file), start=1):
-        if number == 1 and line.startswith(codecs.BOM_UTF8):
+        while number == 1 and line.startswith(codecs.BOM_UTF8):
             line, encoding = line.removeprefix(codecs.BOM_UTF8), "utf-8"
         try:
             yield line.decode(encoding)

@@ -5,10 +5,11 @@ wrong. To add a format, write a function here and enter it in FORMATS.
 """
 
 import csv
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
-from itertools import chain, islice, pairwise, takewhile, zip_longest
+from itertools import chain, dropwhile, islice, pairwise, takewhile, zip_longest
 from math import inf
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from ..common.cli import UserError, python_m, say, user_errors
 from ..common.lines import LONGEST_LINE, SUFFIXES, parse_object, read_lines, read_object, text_lines
 from .layouts import FIELDS, Reading, by_names
 
+INVISIBLE = re.compile("[\0\u200b-\u200f\u2060\ufeff]")    # in names of columns
+EMPTY = {"NA", "NULL", "null", "NaN", "nan", "<NA>", "\\N", "#N/A"}    # as R, SQL, Excel … write it
 AHEAD = 100    # lines that a cell of a .tsv may span, or that show whether there is a header
 
 
@@ -46,8 +49,7 @@ def _refuse(path, progress, reading):
 
 def read_csv(path, progress=None, reading=Reading()):
     """The records of a .csv, whose first line names its columns."""
-    lines = text_lines(path, progress, encoding=reading.encoding)
-    return _rows_below(path, _cells_of_csv(path, lines))
+    return _rows_below(path, _cells_of_csv(path, _lines_of_table(path, progress, reading)))
 
 
 def read_tsv(path, progress=None, reading=Reading()):
@@ -57,20 +59,27 @@ def read_tsv(path, progress=None, reading=Reading()):
     word and some column below has no spaces (such as ids). Without a header, each line is an input
     and its response, and a quotation mark is a character like any other.
     """
-    lines = text_lines(path, progress, encoding=reading.encoding)
+    lines = _lines_of_table(path, progress, reading)
     begin = [*islice(lines, 1 + AHEAD)]
     lines = chain(begin, lines)
-    header, *rows = (line.split("\t") for line in begin)
+    header, *rows = (line.split("\t") for line in begin or [""])
     named = (reading.columns or {*header} & {*reading.known}
              or by_names([dict.fromkeys(header)])[0])
     one_word = len(rows) > 1 and all(cell.strip(' "').isidentifier() for cell in header)
     columns = zip_longest(*rows, fillvalue="")
     if named or (one_word and any(all(" " not in cell for cell in column) for column in columns)):
         return _rows_below(path, _cells_of_tsv(lines))
-    if all(cell.isidentifier() for cell in header):
+    if all(len(cell.split()) < 4 for cell in header):
         say(f"{path}: line 1, {header}, is read as a pair; if it names the columns, give "
             "--columns INPUT RESPONSE")
     return _rows_below(path, (line.split("\t") if line else [] for line in lines), FIELDS)
+
+
+def _lines_of_table(path, progress, reading):
+    """The lines of a table. Blank ones at the top are left out. Rows of old Macs end in \\r."""
+    lines = text_lines(path, progress, encoding=reading.encoding)
+    lines = chain.from_iterable(line.split("\r") for line in lines)
+    return dropwhile(lambda line: not line.strip(" ,;|"), lines)
 
 
 def _rows_below(path, table, given=()):
@@ -82,13 +91,13 @@ def _rows_below(path, table, given=()):
                       "or are there no quotation marks around a cell with a delimiter?")
             yield number, ValueError(f"{len(cells)} columns, expected {len(names)} ({advice})")
         elif cells:                                           # [] is a blank line
-            yield number, dict(zip_longest(names, cells[:len(names)]))
+            cells = (None if cell in EMPTY else cell for cell in cells[:len(names)])
+            yield number, dict(zip_longest(names, cells))
 
 
 def _cells_of_csv(path, lines):
-    lines = chain.from_iterable(line.split("\r") for line in lines)    # how rows of old Macs end
-    header, first = next(lines), 1
-    if header.lower().startswith("sep="):                     # Excel's line with the delimiter
+    header, first = next(lines, ""), 1
+    if header.strip('"').lower().startswith("sep="):          # Excel's line with the delimiter
         header, first = next(lines, ""), 2
     row = next(lines, "")
     delimiter = max(",;\t|", key=lambda mark: (min(header.count(mark), row.count(mark)),
@@ -199,12 +208,14 @@ def rows_of_table(table):
     pairs, such as a Hugging Face Dataset or NumPy rows. Raises UserError for other rows.
     """
     if isinstance(table, Mapping) or hasattr(table, "collect"):
-        raise UserError(f"a {type(table).__name__} has no rows; make a table of it, with "
-                        "pandas.DataFrame(…) or, if it is lazy, with .collect()")
+        raise UserError(f"a {type(table).__name__} has no rows; give one of its tables, such "
+                        'as ["train"], or make one, with pandas.DataFrame(…) or .collect()')
     if hasattr(table, "itertuples"):                          # pandas
         names = names_of_columns("the table", table.columns, most=inf)
         table = table.astype(object).where(table.notna(), None)
         return (dict(zip(names, map(_plain, row))) for row in table.itertuples(False, None))
+    if hasattr(table, "rename_columns"):                      # arrow, where names may be equal
+        table = table.rename_columns(names_of_columns("the table", table.schema.names, most=inf))
     for method in ("to_pylist", "to_dicts"):                  # arrow, polars
         if hasattr(table, method):
             return getattr(table, method)()
@@ -213,8 +224,8 @@ def rows_of_table(table):
 
 def _row(row):
     row = row._asdict() if hasattr(row, "_asdict") else _plain(row)
-    if isinstance(row, Mapping):
-        return {str(name): _plain(value) for name, value in row.items()}
+    if hasattr(row, "keys"):                                  # also sqlite3.Row
+        return {str(name): _plain(row[name]) for name in row.keys()}
     if isinstance(row, (list, tuple)) and len(row) == 2:
         return dict(zip(FIELDS, row))
     raise UserError(f"a row is {str(row):.60}; expected (message, reply), or a dict of columns")
@@ -222,12 +233,14 @@ def _row(row):
 
 def is_row(value):
     """Whether a value is a table's row, not a text."""
-    return isinstance(_plain(value), (Mapping, tuple, list))
+    return isinstance(_plain(value), (Mapping, tuple, list)) or hasattr(value, "keys")
 
 
 def _plain(value):
     """A NumPy value as a Python value; any other value as it is."""
-    return value.tolist() if hasattr(value, "tolist") else value
+    plain = value.tolist() if hasattr(value, "tolist") else value
+    names = isinstance(plain, tuple) and getattr(getattr(value, "dtype", None), "names", None)
+    return dict(zip(names, plain)) if names else plain
 
 
 def names_of_columns(table, header, most=10_000):
@@ -238,6 +251,6 @@ def names_of_columns(table, header, most=10_000):
     if len(header) > most:
         raise UserError(f"{table}: has {len(header):,} columns, expected at most {most:,}; keep "
                         "only the columns that hold the texts")
-    names = [str(name).replace("\ufeff", "").strip() for name in header]
+    names = [" ".join(INVISIBLE.sub("", str(name)).split()) for name in header]
     return [f"{name} ({names[:place].count(name) + 1})" if name and name in names[:place] else name
             for place, name in enumerate(names)]

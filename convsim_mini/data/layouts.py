@@ -10,8 +10,9 @@ FIELDS = ("input", "response")
 IN_PAIRS = {"input": ("instruction", "question", "query", "prompt", "input", "message", "context"),
             "response": ("response", "answer", "completion", "output", "reply")}
 IN_LOGS = ("text", "thread", "speaker", "id", "reply_to")
-IN_CHATS = {"text": ("content", "value", "text", "message"),
+IN_CHATS = {"text": ("content", "value", "text", "message", "parts", "utterance"),
             "speaker": ("role", "from", "speaker", "author", "sender")}    # ChatML, ShareGPT, …
+NO_CHATS = ("answers", "comments", "replies", "responses")    # all to one message: not turns
 # the layouts, as messages to users describe them
 PAIRS, CHATS = "a pair in each row", "a conversation in each row"
 REPLIES, THREADS = "messages and replies to them", "the messages of each thread, in order"
@@ -19,7 +20,7 @@ NAME_ONE = ("name the column to search in (with --replies, the one with the answ
             "NAME; for chat, name two: --columns INPUT RESPONSE")
 NAME_TWO = "name two of them: --columns INPUT RESPONSE"
 OF_LOGS = ("the columns of a log must be called thread, text and, if known, speaker; or id, "
-           "reply_to and text")
+           "reply_to and text; the messages in a chat's list must have role and content")
 
 
 class Reading(NamedTuple):
@@ -82,7 +83,8 @@ def by_names(rows):
     if pair := names_in(known, IN_PAIRS):
         return PAIRS, {field: known[name] for field, name in pair.items()}
     for name, value in chain.from_iterable(row.items() for row in rows):
-        if isinstance(value, list) and value and names_in(value[0], IN_CHATS):
+        items = value if isinstance(value, list) and name.lower() not in NO_CHATS else ()
+        if items and names_in(items[0], IN_CHATS):
             return CHATS, {"messages": name}
     log = {what: known[what] for what in IN_LOGS if what in known}
     if log.keys() >= {"text", "id", "reply_to"}:

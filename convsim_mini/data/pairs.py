@@ -21,6 +21,7 @@ CHUNK = 5_000      # records in a Part
 LOOKED_AT = 100    # records that may name a column: a log's first message has no reply_to
 ASCII_LETTERS = string.ascii_letters.encode()
 LETTER = regex.compile(r"[\p{L}\p{M}]")    # vowel signs of Hindi and many others are marks
+CHAT_AS_JSON = regex.compile(r"""\[?\{["'](?:role|content|type|from|value|parts)["']:""")
 
 RULES = {    # as --text.filters_off names them
     "no_text": "no text or, in a log, no thread or no message that it answers",
@@ -104,6 +105,9 @@ def read_rows(source, progress=None, reading=Reading()):
             raise UserError(f"{name}: {bad} of the first {number} rows are malformed, more than "
                             f"1 in 100 (first: {first}); expected {EXPECTED}")
         yield part
+    if not number:
+        raise UserError(f"{name}: no message in it answers another; expected messages with their "
+                        "replies (or, to search in its texts, give --column NAME)")
     if bad:
         say(f"{name}: malformed rows left out: {bad} of {number:,} (first: {first})")
 
@@ -148,6 +152,8 @@ def pair_of(row, fields=FIELDS):
     if isinstance(row, ValueError):
         raise row
     texts = [text_of(row.get(name), f'"{name}": ') for name in fields]
+    if any(map(CHAT_AS_JSON.match, texts)):
+        raise ValueError("a cell holds a chat as JSON, expected a text")
     authors = [author if isinstance(author, str) else None
                for author in map(row.get, ("input_author", "response_author"))]
     return Pair(texts[0], texts[-1], *authors)

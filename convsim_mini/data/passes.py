@@ -6,7 +6,6 @@ For every few thousand pairs, the first pass pickles a Counted to a file that th
 import os
 import pickle
 from collections import Counter
-from contextlib import ExitStack
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -22,7 +21,6 @@ from ..core.text import tokenize
 from .corpus import SPLITS, some_pairs, split_of, splits_of, text_key
 from .pairs import left_out, read_rows
 
-FILES = {"ids": np.int32, "offsets": np.int64, "keys": np.uint64}    # of a split
 MOST_WORDS_COUNTED = 5_000_000
 EXAMPLES = 3
 
@@ -95,22 +93,18 @@ def _tokenize(work, off=()):
     return path
 
 
-def write_splits(parts, folder, vocabulary, tenths):
-    """Do the second pass, from `parts` to each split's FILES; → dict: split → number of pairs."""
-    with ExitStack() as files:
-        out = {(split, name): files.enter_context(open(folder / f"{split}.{name}", "wb"))
-               for split in SPLITS for name in FILES}
-        for split in SPLITS:
-            out[split, "offsets"].write(np.zeros(1, np.int64))
-        for path in sorted(parts.iterdir()):
-            counted = pickle.loads(path.read_bytes())
-            of_words = vocabulary.pack([word] for word in counted.words)     # "" becomes UNKNOWN
-            names = splits_of(counted.kept.keys[:, 0], tenths)
-            for split in SPLITS:
-                some = some_pairs(counted.kept, np.flatnonzero(names == split))
-                pieces = of_words.take(some.ids)              # a word's pieces, then the next's
-                before = out[split, "ids"].tell() // pieces.ids.itemsize
-                out[split, "ids"].write(pieces.ids)
-                out[split, "offsets"].write(before + pieces.offsets[some.offsets[1:]])
-                out[split, "keys"].write(some.keys)
-        return {split: out[split, "keys"].tell() // 16 for split in SPLITS}    # 2 keys of 8 bytes
+def read_splits(parts, vocabulary, tenths):
+    """Do the second pass, from `parts` to pieces; → dict: split's name → Split."""
+    found = {split: ([], [], []) for split in SPLITS}         # ids, lengths of sentences, keys
+    for path in sorted(parts.iterdir()):
+        counted = pickle.loads(path.read_bytes())
+        of_words = vocabulary.pack([word] for word in counted.words)         # "" becomes UNKNOWN
+        names = splits_of(counted.kept.keys[:, 0], tenths)
+        for split, (ids, lengths, keys) in found.items():
+            some = some_pairs(counted.kept, np.flatnonzero(names == split))
+            pieces = of_words.take(some.ids)                  # a word's pieces, then the next's
+            ids.append(pieces.ids)
+            lengths.append(np.diff(pieces.offsets[some.offsets]))
+            keys.append(some.keys)
+    return {split: Split(np.concatenate(ids), offsets_of(np.concatenate(lengths)),
+                         np.concatenate(keys)) for split, (ids, lengths, keys) in found.items()}

@@ -1,22 +1,22 @@
-"""Pairs on disk as packed ids: filtered, split and encoded once, then mapped into memory.
+"""Pairs on disk as packed ids: filtered, split and encoded once.
 
-A prepared corpus is a folder in the cache, with three files for each of train, dev and test: the
-ids of all sentences end to end (input, response, input, …), their offsets, and a hash of each text.
-`meta.json` holds the vocabulary, a report, the files' checksums and a checksum of all this. Memory
-use grows by 16 bytes per pair.
+A prepared corpus is a file in the cache, with three arrays for each of train, dev and test: the ids
+of all sentences end to end (input, response, input, …), their offsets, and a hash of each text. It
+also holds the vocabulary and a report.
 """
 
 import dataclasses
 import hashlib
 import json
-import shutil
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
+from ..common.arrays_file import load_arrays, save_arrays
 from ..common.cli import UserError, one_line, say, user_errors
-from ..common.files import UNREADABLE, checksum, locked, new_folder
+from ..common.files import locked, workplace
 from ..common.tables import table
 from ..core.pairs import Split
 from ..core.text import Vocabulary
@@ -24,9 +24,10 @@ from .corpus import SPLITS, Corpus, share_of, some_pairs, splits_of
 from .formats import default_corpus
 from .layouts import Reading
 from .pairs import RULES
-from .passes import FILES, count_words, write_splits
+from .passes import count_words, read_splits
 
-FORMAT = 11
+FORMAT = 12
+ARRAYS = ("ids", "offsets", "keys")    # of a Split
 FEWEST = 100    # pairs in a split, and replies to choose among
 
 
@@ -47,22 +48,23 @@ def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
     paths: files of pairs; reading: as in `read_rows`; vocabulary: gives the ids; None: the corpus
     gets its own. Raises UserError if files cannot be read or hold too few pairs.
     """
-    folder = Path(cache).expanduser() / _cache_key(paths, text, reading)
-    corpus = _open(folder)
+    folder = Path(cache).expanduser()
+    path = folder / f"{_cache_key(paths, text, reading)}.safetensors"
+    corpus = _open(path)
     if vocabulary and not (corpus and corpus.vocabulary == vocabulary):
-        folder = folder.with_name(f"{folder.name}-{zlib.crc32(repr(vocabulary).encode()):08x}")
-        corpus = _open(folder)
+        path = path.with_stem(f"{path.stem}-{zlib.crc32(repr(vocabulary).encode()):08x}")
+        corpus = _open(path)
     if corpus:
         return corpus
     advice = "make room there or choose another folder with --cache"
-    with user_errors(f"{folder.parent}: cannot be written", advice):
-        folder.parent.mkdir(parents=True, exist_ok=True)
+    with user_errors(f"{folder}: cannot be written", advice):
+        folder.mkdir(parents=True, exist_ok=True)
         # if two processes need the same corpus, the second waits and opens what the first prepared
-        with locked(folder.parent, name=f"{folder.name}.lock"):
-            if not (corpus := _open(folder)):
-                with new_folder(folder, advice) as new:
-                    _prepare(paths, text, reading, vocabulary, new)
-                corpus = _open(folder)
+        with locked(folder, name=f"{path.stem}.lock"):
+            if not (corpus := _open(path)):
+                with workplace(folder) as parts:
+                    save_arrays(path, *_prepare(paths, text, reading, vocabulary, parts))
+                corpus = _open(path)
     return corpus
 
 
@@ -93,49 +95,40 @@ def _cache_key(paths, text, reading):
     return hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
 
 
-def _open(folder):
-    """The Corpus in a cache folder, mapped into memory, or None; a damaged folder is deleted."""
-    if not folder.exists():
+def _open(path):
+    """The Corpus in a file of the cache; None if it is missing or damaged, and then deleted."""
+    if not path.exists():
         return None
     try:
-        crc, text = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-        if zlib.crc32(text.encode()) != crc:
-            raise ValueError("the checksum of meta.json is wrong")
-        about = json.loads(text)
-        for name, known in about["files"].items():
-            if checksum(folder / name) != known:
-                raise ValueError(f"the checksum of {name} is wrong")
-        splits = {}
-        for split in SPLITS:
-            ids, offsets, keys = (np.memmap(folder / f"{split}.{name}", dtype, "r")
-                                  for name, dtype in FILES.items())
-            splits[split] = Split(ids, offsets, keys.reshape(-1, 2))
-        return Corpus(Vocabulary(**about["vocabulary"]), **splits, report=about["report"],
-                      checksum=crc)
-    except UNREADABLE as error:
-        say(f"{folder}: the prepared corpus is damaged ({error}); it will be prepared again")
-        shutil.rmtree(folder, ignore_errors=True)
+        arrays, about = load_arrays(path, "it will be prepared again")
+    except UserError as error:
+        say(str(error))
+        with suppress(OSError):
+            path.unlink()
         return None
+    splits = {split: Split(*(arrays[f"{split}.{name}"] for name in ARRAYS)) for split in SPLITS}
+    return Corpus(Vocabulary(**about["vocabulary"]), **splits, report=about["report"],
+                  checksum=about["checksum"])
 
 
-def _prepare(paths, text, reading, vocabulary, folder):
-    """Fill a folder in two passes: filter, tokenise, count; then split, cut words into pieces."""
-    parts = folder.with_name("parts")
-    parts.mkdir()
+def _prepare(paths, text, reading, vocabulary, parts):
+    """A corpus as arrays and a dict, in two passes: filter and tokenise; then split into pieces.
+
+    parts: an empty folder for what the first pass hands to the second.
+    """
     counts, keys, report = count_words(paths, text.filters_off, reading, parts)
     own = vocabulary or Vocabulary.of_pieces(counts, text.pieces)
-    tenths = _tenths(keys) if vocabulary else None
-    kept = report["kept"] = write_splits(parts, folder, own, tenths)
+    splits = read_splits(parts, own, _tenths(keys) if vocabulary else None)
+    kept = report["kept"] = {name: split.pairs for name, split in splits.items()}
     if min(kept.values()) < FEWEST:
         enough = "500" if vocabulary else "3,500 (500 with --init RUN)"
         raise UserError(f"{', '.join(map(str, paths))}: {len(keys):,} of {report['read']:,} pairs "
                         f"are left (train {kept['train']}, dev {kept['dev']}, test {kept['test']})"
                         f"; expected at least {FEWEST} in each, about {enough} in all; "
                         f"{_where_pairs_went(report, keys[:, 0])}")
-    files = {path.name: checksum(path) for path in sorted(folder.iterdir())}
-    about = json.dumps({"files": files, "vocabulary": dataclasses.asdict(own), "report": report})
-    meta = json.dumps([zlib.crc32(about.encode()), about])
-    (folder / "meta.json").write_text(meta, encoding="utf-8")
+    arrays = {f"{split}.{name}": getattr(splits[split], name) for split in SPLITS
+              for name in ARRAYS}
+    return arrays, {"vocabulary": dataclasses.asdict(own), "report": report}
 
 
 def _where_pairs_went(report, inputs):

@@ -13,11 +13,14 @@ def text_of(value, where=""):
     A list of a chat's content parts (strings, or dicts such as {"type": "text", "text": …}) becomes
     their texts. Anything else raises a ValueError that begins with `where` and shows the value.
     """
+    if hasattr(value, "as_py"):                               # arrow's
+        value = value.as_py()
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and all(isinstance(part, str) or isinstance(part, dict)
-                                       and {"type", "text"} & {*part} for part in value):
-        parts = (part if isinstance(part, str) else part.get("text") for part in value)
+    if isinstance(value, list) and (len(value) < 2 or dict in map(type, value)) and all(
+            isinstance(part, str) or _is_part(part) for part in value):
+        parts = (part if isinstance(part, str) else part.get("text") for part in value
+                 if isinstance(part, str) or part.get("type") != "reasoning")
         return " ".join(text for part in parts if (text := text_of(part, where)))
     if str(value) in MISSING:                                 # a list begins with "["
         return ""
@@ -26,6 +29,11 @@ def text_of(value, where=""):
     shown = str(value) if len(str(value)) <= 60 else f"{str(value)[:60]} …"
     raise ValueError(f"{where}{type(value).__name__} {shown} is not text; expected a str or a "
                      "number")
+
+
+def _is_part(part):
+    """Whether this is a content part of a chat's message, and not itself a message."""
+    return isinstance(part, dict) and {"type", "text"} & {*part} and "role" not in part
 
 
 def id_of(value):

@@ -198,10 +198,11 @@ def without_copies(index, rows, key):
 
     A row whose key is empty replaces no other row.
     """
-    known, new = {*index.rows}, {}
+    known, names, new = {*index.rows}, index.row(0), {}
     for row in rows:
         if key and key not in row:
             raise UserError(f'--key {key}: is not a column; the columns are {", ".join(row)}')
+        row = {name: row[name] for name in names if name in row} | row    # in the index's order
         if (text := as_json(row)) not in known:
             new[id_of(row[key]) or text if key else text] = row    # the last of equal keys counts
     kept = [k for k in range(len(index)) if not key or id_of(index.row(k).get(key)) not in new]

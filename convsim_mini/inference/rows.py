@@ -42,9 +42,7 @@ def rows_of(source, reading=Reading()):
     """
     if isinstance(source, (str, Path)):
         return rows_of_file(Path(source), reading)
-    if isinstance(source, Mapping):
-        raise TypeError("rows are a mapping; expected texts, a table or a file's name")
-    if not hasattr(source, "columns"):
+    if not (hasattr(source, "columns") or isinstance(source, Mapping)):
         source = [*source]
         if source and not is_row(source[0]):
             return rows_of_texts(source)
@@ -66,7 +64,7 @@ def rows_of_file(path, reading=Reading()):
                         "--column and --columns")
     lines = text_lines(name, file=file, encoding=reading.encoding)
     first = next(lines)
-    if re.match(r"\s*(\{\s*\"|<(\?xml|!doctype|html)\b)", first, re.IGNORECASE):
+    if re.match(r"\s*(\[?\s*\{\s*\"|\[\s*$|<(\?xml|!doctype|html|table)\b)", first, re.IGNORECASE):
         raise UserError(f"{name}: holds JSON or XML, not lines of text; if each line is an "
                         "object, give the file a name that ends in .jsonl")
     return rows_of_texts(chain([first], lines), reading.side == 1)
@@ -80,10 +78,7 @@ def _rows_of_table(source, reading):
                         "on, but --replies embeds answers; give --column the answers' column, or "
                         "drop --column and --replies")
     parts = read_rows(source, reading=reading)
-    first = next(parts, None)
-    if not first:
-        raise UserError(f"{name}: holds no pair of a message and its answer; use --column to "
-                        "name the column to embed")
+    first = next(parts)
     rows = (row for part in chain([first], parts) for row in part.rows)
     message, reply = first.fields[0], first.fields[-1]
     return Rows(reply, message, True, rows) if replies else Rows(message, reply, False, rows)

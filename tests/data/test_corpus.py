@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from convsim_mini.common.arrays_file import load_arrays
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data import pairs as pairs_module
@@ -26,7 +27,6 @@ from convsim_mini.data.corpus import SPLITS, share_of, some_pairs, split_of, tex
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.layouts import Reading
 from convsim_mini.core.text import tokenize
-from convsim_mini.common.files import OURS
 
 from conftest import PATH, SMALL, command, ended, generate_pairs, parse_config, wait_for
 
@@ -54,8 +54,7 @@ def assert_equal_corpora(one, other):
 
 def caches(cache):
     """The prepared corpora in a cache folder; nothing else may be left there."""
-    assert not [path for path in Path(cache).iterdir()
-                if path.name.startswith(OURS) or not path.is_dir()]
+    assert {path.suffix for path in Path(cache).iterdir()} <= {".safetensors"}
     return sorted(Path(cache).iterdir())
 
 
@@ -70,10 +69,11 @@ def prepared(write_tsv, text_config, tmp_path):
 
 @pytest.fixture
 def cache_copy(cache_folder, corpus, tmp_path):
-    """A copy of the cache that a test may damage: cache folder, folder of the one corpus in it."""
-    name = Path(corpus.train.ids.filename).parent.name   # other tests have prepared others there
-    folder = shutil.copytree(cache_folder / name, tmp_path / "cache" / name)
-    return folder.parent, folder
+    """A copy of the cache that a test may damage: cache folder, file of the one corpus in it."""
+    (path,) = [path for path in cache_folder.iterdir()    # other tests have prepared others there
+               if load_arrays(path, only_about=True)[1]["checksum"] == corpus.checksum]
+    (tmp_path / "cache").mkdir()
+    return tmp_path / "cache", Path(shutil.copy(path, tmp_path / "cache"))
 
 
 # ---------------------------------------------------------------- split
@@ -207,11 +207,11 @@ def test_a_share_of_the_pairs_is_part_of_a_larger_share(corpus):
 # ---------------------------------------------------------------- cache
 
 def test_a_second_load_reads_the_cache(corpus, pair_file, text_config, cache_copy):
-    cache, folder = cache_copy
-    before = (folder / "meta.json").stat().st_mtime_ns
+    cache, file = cache_copy
+    before = file.stat().st_mtime_ns
     assert_equal_corpora(load_corpus([pair_file], text_config, cache), corpus)
-    assert (folder / "meta.json").stat().st_mtime_ns == before
-    assert caches(cache) == [folder]
+    assert file.stat().st_mtime_ns == before
+    assert caches(cache) == [file]
 
 
 def spoil(path, change):
@@ -227,31 +227,32 @@ def flip(data):
     return data[:half] + bytes([data[half] ^ 1]) + data[half + 1:]
 
 
-@pytest.mark.parametrize("change, name", [
-    (cut, "train.ids"), (flip, "dev.offsets"), (None, "test.keys"), (cut, "meta.json"),
-    (None, "meta.json"), (lambda data: b"[]", "meta.json"),
-    (lambda data: data.replace(b'"read\\": ', b'"read\\": 1'), "meta.json")])
+@pytest.mark.parametrize("change", [
+    cut, flip, lambda data: b"[]", lambda data: data.replace(b'read\\": ', b'read\\": 1')])
 def test_a_damaged_cache_is_told_and_built_again(corpus, pair_file, text_config, cache_copy, capsys,
-                                                 change, name):
-    cache, folder = cache_copy
-    spoil(folder / name, change) if change else (folder / name).unlink()
+                                                 change):
+    cache, file = cache_copy
+    before = file.read_bytes()
+    spoil(file, change)
+    assert file.read_bytes() != before
     again = load_corpus([pair_file], text_config, cache)
     assert_equal_corpora(again, corpus)
-    assert again.checksum == corpus.checksum
+    assert again.checksum == corpus.checksum and file.read_bytes() == before
     told = capsys.readouterr().err.splitlines()
-    assert len(told) == 1 and told[0].startswith(f"{folder}: the prepared corpus is damaged (")
-    assert caches(cache) == [folder]
+    assert len(told) == 1 and told[0].startswith(f"{file}: is missing, damaged or cannot be read (")
+    assert told[0].endswith("; it will be prepared again")
+    assert caches(cache) == [file]
 
 
 def test_a_damaged_cache_is_no_obstacle_to_other_words(corpus, pair_file, text_config, cache_copy,
                                                         capsys):
-    cache, folder = cache_copy
-    spoil(folder / "train.ids", flip)
+    cache, file = cache_copy
+    spoil(file, flip)
     other = replace(corpus.vocabulary, pieces=corpus.vocabulary.pieces[::-1])
     for told in (1, 0):
         load_corpus([pair_file], text_config, cache, vocabulary=other)
         assert len(capsys.readouterr().err.splitlines()) == told
-    assert len(caches(cache)) == 1 and folder not in caches(cache)
+    assert len(caches(cache)) == 1 and file not in caches(cache)
 
 
 def test_a_changed_pair_file_and_other_settings_get_a_cache_of_their_own(
@@ -282,11 +283,11 @@ def test_of_two_that_prepare_one_corpus_the_second_takes_the_firsts(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prepare, "_prepare", prepare_another)
         load_corpus([pair_file], text_config, tmp_path / "cache")
-    (folder,) = [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
-    inode = folder.stat().st_ino
+    (file,) = (tmp_path / "cache").glob("*.safetensors")
+    inode = file.stat().st_ino
     process.join()
-    assert process.exitcode == 0 and folder.stat().st_ino == inode
-    assert caches(tmp_path / "cache") == [folder]
+    assert process.exitcode == 0 and file.stat().st_ino == inode
+    assert caches(tmp_path / "cache") == [file]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the signal would end Python's own processes")
@@ -298,7 +299,7 @@ def test_a_signal_while_pairs_are_prepared_shows_nothing_and_leaves_nothing(
         [sys.executable, "-m", *map(str, words), "--run", "run"], cwd=tmp_path,
         start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": PATH})
-    wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("cache/.*/parts/*")),
+    wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("cache/.*/*")),
              process)
     os.killpg(process.pid, number)                            # as a terminal does: to all of them
     assert ended(process) == (b"", b"") and process.returncode == 128 + number

@@ -92,6 +92,8 @@ def test_a_row_is_a_pair_of_its_fields():
     ("nan", "nan"), (None, ""), (float("nan"), ""), (Decimal("nan"), ""), (np.float32("nan"), ""),
     (4711, "4711"), (4711.0, "4711"), (np.int64(3), "3"), (Decimal("2.50"), "2.50"), (1e3, "1000"),
     ([], ""), (["a", {"type": "text", "text": "b"}, {"type": "image"}, {"text": None}], "a b"),
+    ([{"type": "reasoning", "text": "a"}, {"type": "text", "text": "b"}], "b"), (["a"], "a"),
+    (["a", "b"], None), ([{"type": "message", "role": "user", "text": "a"}], None),
     (b"a", None), (True, None), ({"text": "a"}, None), ([{"role": "user", "content": "a"}], None),
     ([1], None), (object, None)])
 def test_what_a_text_is(value, text):
@@ -112,15 +114,15 @@ def test_what_a_text_is(value, text):
     ("a.jsonl", b'["a", "b"]', "not a JSON object"), ("a.jsonl", b'{"input": {}}', '"input": dict'),
     ("a.jsonl", b"[" * 100_000, "recursion")])
 def test_of_a_hundred_rows_one_may_be_malformed_and_is_told(tmp_path, capsys, name, line, reason):
-    good = {"a.tsv": b"x\ty", "a.jsonl": b'{"input": "x", "response": "y"}'}[name]
-    path = written(tmp_path / name, b"\n".join([b"", good, line, *[good] * 98, b""]))
+    good = {"a.tsv": b"x.\ty", "a.jsonl": b'{"input": "x", "response": "y"}'}[name]
+    path = written(tmp_path / name, b"\n".join([good, b"", line, *[good] * 98, b""]))
     (part,) = read_rows(path)                                 # without the blank lines
-    assert part.pairs == [Pair("x", "y")] * 99 and len(part.rows) == 99
+    assert {*part.pairs} <= {Pair("x", "y"), Pair("x.", "y")} and len(part.rows) == 99
     assert part.records == 100 and part.fields == ("input", "response")
-    told = capsys.readouterr().err
+    told = capsys.readouterr().err.splitlines()[-1]
     assert told.startswith(f"{path}: malformed rows left out: 1 of 100 (first: row 3: ")
     assert reason in told
-    written(path, b"\n".join([b"", good, line, *[good] * 97]))
+    written(path, b"\n".join([good, b"", line, *[good] * 97]))
     with pytest.raises(UserError, match=f"^{path}: 1 of the first 99 .*row 3: .*; expected pairs"):
         read(path)
 

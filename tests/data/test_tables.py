@@ -1,15 +1,18 @@
 """Tables and logs that people have become pairs; what is wrong with one is said in a line."""
 
 import re
+import sqlite3
 import sys
 from datetime import datetime
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.data import formats
+from convsim_mini.data.formats import EMPTY
 from convsim_mini.data.pairs import Pair
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.layouts import IN_PAIRS
@@ -102,7 +105,7 @@ def test_replies_find_their_messages_wherever_these_are(tmp_path, capsys):
     written(path, [*rows, {"id": 2, "text": "again"}, {"id": 6, "reply_to": 2, "text": "?"}])
     assert read(path)[-2:] == [Pair("again", "?"), Pair("", "lost")]
     assert '1 rows repeat the id of an earlier row, such as "2"; replies' in capsys.readouterr().err
-    rows = ["id,reply_to,text", "1,,who?", "2,1.0,me", "3,t1_1,you", ",2.5,lost 2.0"]
+    rows = ["id,reply_to,text", "1,1,who?", "2,1.0,me", "3,t1_1,you", ",2.5,lost 2.0"]
     path = written(tmp_path / "log.csv", "\n".join(rows))
     assert [pair[:2] for pair in read(path)] == [*expected, ("", "lost 2.0")]
 
@@ -128,6 +131,13 @@ def test_replies_find_their_messages_wherever_these_are(tmp_path, capsys):
     ("a.jsonl", '{"thread": 1, "text": "a"}\nno json\n', [], "row 2: not a JSON object: Exp"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\n\n[1]\n', [], "row 3: not a JSON object"),
     ("a.jsonl", "[\n{}]", ["x"], "is a single JSON array; write one object per line"),
+    ("a.csv", """question,answer\n"[{'role': 'user', 'content': 'q'}]",a\n""", [],
+     "first: row 2: a cell holds a chat as JSON, expected a text"),
+    ("a.csv", "question,answer\nq,a\n".encode("utf-16-le"), [], "is UTF-16 without its mark, or"),
+    ("a.tsv", b"%PDF-1.7", [], "is a PDF; save its text"),
+    ("a.csv", "\n\n", [], "holds no row below"), ("a.tsv", "\n\n", [], "holds no row below"),
+    ("a.jsonl", '{"messages": [{"role": "user", "content": "q"}]}', [], "no message in it answers"),
+    ("a.jsonl", '{"answers": [{"author": "a", "text": "b"}]}', [], "must have role and content"),
     ("a.csv", 'question,answer\n"' + "a" * (1 << 24) + 'b",c', [], "more than 16,777,216 bytes"),
     ("a.csv", 'question,answer\n"' + "a\n" * (1 << 23) + 'b",c', [], "field larger"),
 ])
@@ -212,9 +222,14 @@ def test_the_list_of_messages_is_the_one_with_their_names_and_its_parts_are_text
     ("a.tsv", 'question\tanswer\nq\t"a\nr\ts"\nt\t"b\nc"\n', [    # as MRPC has its marks
         ("q", '"a'), ("r", 's"'), ("t", "b\nc")]),
     ("a.tsv", '"q"\t"a"\n', [('"q"', '"a"')]),               # without a header marks are text
-    ("a.TSV", "\t\nq\ta\n", [("", ""), ("q", "a")])])
+    ("a.TSV", "\t\nq\ta\n", [("", ""), ("q", "a")]),
+    ("a.csv", "\n,\nquestion,answer\nNA,a\nq,NULL\nq,None\n", [
+        ("", "a"), ("q", ""), ("q", "None")]),
+    ("a.csv", '"sep=;"\nques\u200btion;"an\nswer"\nq;a\n', [("q", "a")]),
+    ("a.tsv", "\ufeff\ufeff\nquestion\tanswer\rq\t\\N\r", [("q", "")])])
 def test_tables_as_programs_write_them(name, text, expected, tmp_path):
     columns = ["question", "answer, or none"] if "none" in text else []
+    columns = ["question", "an swer"] if "sep" in text else columns
     assert [pair[:2] for pair in read(written(tmp_path / name, text), columns)] == expected
 
 
@@ -226,7 +241,8 @@ def test_a_first_line_of_single_words_is_told_to_be_a_pair(tmp_path, capsys):
     assert read(path, ["Frage", "Antwort"])[1] == Pair("Are we there?", "Not yet.")
 
 
-CELLS = st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"))
+CELLS = st.none() | st.text(st.characters(
+    exclude_categories=["Cs"], exclude_characters="\r\0")).filter(lambda text: text not in EMPTY)
 
 
 @given(st.lists(st.fixed_dictionaries({"id": st.integers(0, 9), "answer": CELLS,
@@ -245,6 +261,20 @@ def test_a_file_and_a_table_of_the_same_rows_are_the_same_pairs(tmp_path_factory
         pairs = read(written(folder / name, text))
         assert [[text.lstrip(" ") for text in pair[:2]] for pair in pairs] == [
             [text.lstrip(" ") for text in two] for two in texts]
+
+
+def test_tables_in_memory_keep_the_names_of_their_fields():
+    pyarrow, row = pytest.importorskip("pyarrow"), np.array([("a", "q")], "U1, U1")
+    row.dtype.names = ("answer", "question")
+    query = sqlite3.connect(":memory:")
+    query.row_factory = sqlite3.Row
+    text = pyarrow.chunked_array([["q"]])[0]
+    for table in (row, row.view(np.recarray), [{"answer": "a", "question": text}],
+                  query.execute("select 'a' as answer, 'q' as question")):
+        assert read(table) == [Pair("q", "a")]
+    twice = pyarrow.table([["q"], ["a"], ["b"]], names=["question", "answer", "answer"])
+    with pytest.raises(UserError, match='two columns are called "answer"'):
+        read(twice)
 
 
 @pytest.mark.parametrize("delimiter, first", [(";", "sep=;\n"), ("|", ""), (",", "SEP=,\r\n")])

@@ -48,8 +48,8 @@ def start(dumps, out, *options):
 
 
 def contents(out):
-    """Bytes of all that the command left; the cache's folder is named after a file's time."""
-    return {path.name if "cache" in path.parts else str(path.relative_to(out)): path.read_bytes()
+    """Bytes of all that the command left; the cache's file is named after a file's time."""
+    return {path.suffix if "cache" in path.parts else str(path.relative_to(out)): path.read_bytes()
             for path in out.rglob("*") if path.is_file()}
 
 

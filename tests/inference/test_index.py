@@ -215,7 +215,7 @@ def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):
     ("--file lines.txt --index index --add", "question and answer, but the new rows hold line and"),
     ("--file tickets.csv --replies --index index --add", "--replies only if it was used before"),
     ("--file one.csv --index new", "must name them); name the column to search in"),
-    ("--file log.csv --index new", "log.csv: holds no pair of a message and its answer"),
+    ("--file log.csv --index new", "log.csv: no message in it answers another; expected"),
     ("--file one.csv --column c --index new", 'one.csv: has no column "c"; it has a, b'),
     ("--file tickets.csv --column note --index new", "no row has text to embed"),
     ("--file lines.txt --column c --index new", "lines.txt: has no columns"),
@@ -276,6 +276,7 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
     more, add = table.parent / "more.csv", "--file more.csv --index index --add".split()
     written(more, "question,answer,ticket\nzucchini?,yes,T301\n")
     assert said(*add) == "index: 1 added; 301 rows\n"
+    written(more, "answer,ticket,question\nyes,T301,zucchini?\n")
     assert said(*add) == "index: 0 added; 301 rows\n"
     assert sorted(path.name for path in table.parent.iterdir()) == [
         "index", "more.csv", "tickets.csv"]

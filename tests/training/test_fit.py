@@ -109,7 +109,7 @@ def test_an_index_of_a_table_is_searched(trained):
     assert [hit.number for hit, in hits] == [1, 2]
     with pytest.raises(UserError, match="words nan: expected a finite weight of 0 or more"):
         encoder.search(index, "a", words=float("nan"))
-    with pytest.raises(TypeError, match="rows are a mapping"):
+    with pytest.raises(UserError, match="a dict has no rows; give one of its tables"):
         encoder.index({"text": ["one"]})
     with pytest.raises(UserError, match="it has a, b"):
         encoder.index(pandas.DataFrame({"a": ["x"], "b": ["y"]}), column="c")

@@ -51,18 +51,15 @@ def read_snli(path):
     return Snli(list(premises), list(hypotheses), np.array(labels), len(rows) - len(kept))
 
 
-def encode_snli(snli, vocabulary, fraction=1.0, seed=0):
-    """The pairs of an Snli → Split of the task "classes". fraction, seed: as in `share_of`."""
-    kept = share_of(len(snli.labels), fraction, seed)
+def encode_snli(snli, vocabulary, fraction=1.0, seed=0, task="classes"):
+    """The pairs of an Snli → Split of a task; of the task "entailments", only the entailed ones.
+
+    fraction, seed: as in `share_of`
+    """
+    classifies = task == "classes"
+    pairs = np.flatnonzero(classifies | (snli.labels == LABELS.index("entailment")))
+    kept = pairs[share_of(len(pairs), fraction, seed)]
     texts = (text for i in kept for text in (snli.premises[i], snli.hypotheses[i]))
     bar = progress(texts, total=2 * len(kept), desc="encoding SNLI", unit=" sentences", delay=3)
-    return Split(*vocabulary.encode(bar), labels=snli.labels[kept], task="classes")
-
-
-def encode_entailments(snli, vocabulary, fraction=1.0, seed=0):
-    """The entailments of an Snli → Split of the task "entailments"; otherwise as `encode_snli`."""
-    kept = np.flatnonzero(snli.labels == LABELS.index("entailment"))
-    entailed = Snli([snli.premises[i] for i in kept], [snli.hypotheses[i] for i in kept],
-                    snli.labels[kept], dropped=0)
-    split = encode_snli(entailed, vocabulary, fraction, seed)
-    return split._replace(labels=None, task="entailments")
+    labels = snli.labels[kept] if classifies else None
+    return Split(*vocabulary.encode(bar), labels=labels, task=task)

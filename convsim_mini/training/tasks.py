@@ -10,7 +10,7 @@ from ..common.cli import UserError
 from ..common.files import checksum
 from ..core import schedule
 from ..core.pairs import Split
-from ..data.snli import encode_entailments, encode_snli, find_snli, read_snli
+from ..data.snli import encode_snli, find_snli, read_snli
 
 
 class Tasks(NamedTuple):
@@ -28,9 +28,9 @@ def open_tasks(config, corpus):
         return Tasks(corpus.train)
     files = find_snli(config.nli, ("train", "dev"), all_needed=True)
     pairs, vocabulary = read_snli(files["train"]), corpus.vocabulary
-    encode = encode_snli if config.classifies else encode_entailments
-    split = encode(pairs, vocabulary, config.nli_fraction, config.seed)
-    print(f"SNLI: {split.pairs:,} {split.task.replace('classes', 'pairs')} to train on "
+    task = "classes" if config.classifies else "entailments"
+    split = encode_snli(pairs, vocabulary, config.nli_fraction, config.seed, task)
+    print(f"SNLI: {split.pairs:,} {task.replace('classes', 'pairs')} to train on "
           f"({config.nli_fraction:.0%}); {pairs.dropped:,} pairs of the file have no label or no "
           "text\n")
     dev = encode_snli(read_snli(files["dev"]), vocabulary) if config.classifies else None

@@ -9,7 +9,7 @@ import pytest
 
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
-from convsim_mini.data.snli import encode_entailments, encode_snli
+from convsim_mini.data.snli import encode_snli
 from convsim_mini.evaluation import nli as evaluation
 from convsim_mini.evaluation.metrics import per_cent
 from convsim_mini.core.gradcheck import dense
@@ -151,7 +151,7 @@ def test_entailments_are_the_entailed_pairs(corpus):
     words = [piece for piece in corpus.vocabulary.pieces if not piece.startswith("##")]
     snli = Snli([words[0], words[0], words[3], words[4]], [words[1], words[2], words[1], words[5]],
                 np.array([0, 0, 0, 1]), 0)
-    split = encode_entailments(snli, corpus.vocabulary)
+    split = encode_snli(snli, corpus.vocabulary, task="entailments")
     assert split.pairs == 3
     batch = split.batch(np.array([2, 0, 1]))
     found = [corpus.vocabulary.token(word) for word in batch.sentences.ids]

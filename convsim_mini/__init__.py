@@ -22,15 +22,15 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .inference.sentence_encoder import DataFrame, SentenceEncoder
+    from .inference.sentence_encoder import SentenceEncoder
 
 # OpenBLAS's idle threads spin for 30 ms, so copies and sparse products wait for a core. With
 # 2¹⁰ cycles instead of 2²⁶, a DAN step was 15% faster. NumPy reads this when it is loaded.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
 
 
-def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | DataFrame",
-        run: str | Path | None = None, **settings: Any) -> "SentenceEncoder":
+def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **settings: Any
+        ) -> "SentenceEncoder":
     """Train on your own pairs; → the SentenceEncoder of the step that is best on dev.
 
     pairs: (message, reply) tuples, a table (a DataFrame, dicts …), or files. run: a new folder;
@@ -64,6 +64,11 @@ def fit(pairs: "str | Path | Iterable[tuple[str, str]] | Iterable[str | Path] | 
 
 
 def load(run: str | Path, device: str = "cpu", tuned: bool = False) -> "SentenceEncoder":
-    """Open a run's folder: `load(run).encode(list_of_str)` → float32 (n, 500) unit vectors."""
-    from .inference.sentence_encoder import load
-    return load(run, device, tuned)
+    """Open a run's folder: `load(run).encode(list_of_str)` → float32 (n, 500) unit vectors.
+
+    device: "cpu" or "gpu"; tuned: multiply the vectors by the matrix that `tune` learned. Raises
+    UserError for a run that is missing or damaged, or that has no such matrix.
+    """
+    from .inference.sentence_encoder import encoder_of
+    from .training.run import load_run
+    return encoder_of(load_run(run, device), tuned)

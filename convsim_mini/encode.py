@@ -22,7 +22,8 @@ from .common.tables import table
 from .data.layouts import Reading
 from .inference.index import add_to_index, build_index, index_of, open_index
 from .inference.rows import LINE, rows_of_file, rows_of_texts
-from .inference.sentence_encoder import load, warn_if_cut, warn_if_unknown
+from .inference.sentence_encoder import encoder_of, warn_if_cut, warn_if_unknown
+from .training.run import load_run
 
 CHUNK = 4_096    # sentences whose vectors are in memory at a time
 MOST_COMPARED = 30
@@ -148,7 +149,7 @@ def main(argv=None):
     """The command: write vectors or an index of all rows, search for a few, or compare them."""
     options = parse_options(argv)
     use_all_cores()
-    encoder = load(options.run, options.device, options.tuned)
+    encoder = encoder_of(load_run(options.run, options.device), options.tuned)
     reading = Reading(options.columns, options.encoding, encoder.columns, int(options.replies))
     rows = given_rows(options, reading)
     if options.out or (options.index and options.file):

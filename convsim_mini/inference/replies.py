@@ -63,10 +63,7 @@ def replies_of_file(encoder, path, reading=Reading(side=1)):
 
 
 def replies_of_run(encoder, run):
-    """The Index of a Run's own replies, embedded once and, if possible, kept in the run's folder.
-
-    Raises UserError if the files of pairs cannot be read.
-    """
+    """The Index of a Run's own replies, embedded once and, if possible, kept in its folder."""
     folder = Path(run.folder, KEPT)
     with suppress(UserError):                                 # none yet, or from another step
         return open_index(folder, encoder)

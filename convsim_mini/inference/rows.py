@@ -36,10 +36,7 @@ def rows_of_texts(texts, replies=False):
 
 
 def rows_of(source, reading=Reading()):
-    """The Rows of a file (its name), a table as in `rows_of_table`, or an iterable of texts.
-
-    Raises UserError.
-    """
+    """The Rows of a file (its name), a table as in `rows_of_table`, or an iterable of texts."""
     if isinstance(source, (str, Path)):
         return rows_of_file(Path(source), reading)
     if not (hasattr(source, "columns") or isinstance(source, Mapping)):

@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Self, overload
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,15 +17,8 @@ from ..core.text import UNKNOWN
 from ..data.layouts import Reading
 from ..data.texts import texts_of
 from ..core.layers import l2_normalize_forward
-from ..training.run import load_run
 from .index import Hit, Index, index_of, open_index
 from .rows import rows_of
-
-
-class DataFrame(Protocol):
-    """A table of pandas or polars, which differs from texts in that it has columns."""
-
-    columns: Any
 
 
 class SentenceEncoder(BiEncoder):
@@ -85,7 +78,7 @@ class SentenceEncoder(BiEncoder):
         """`encode`, under the name that a scikit-learn pipeline calls."""
         return self.encode(sentences)
 
-    def index(self, rows: str | Path | Iterable[str] | DataFrame, column: str | int | None = None,
+    def index(self, rows: str | Path | Iterable[Any], column: str | int | None = None,
               replies: bool = False, encoding: str = "utf-8") -> Index:
         """An Index of rows to search, in memory: texts, a table (a DataFrame, dicts …), or a file.
 
@@ -141,17 +134,8 @@ def warn_if_unknown(sentences, vocabulary):
             say(f'"{sentence}": none of its words is known, so its vector says little')
 
 
-def load(run, device="cpu", tuned=False):
-    """The SentenceEncoder of a run (its folder or file), on "cpu" or "gpu".
-
-    tuned: multiply the vectors by the matrix that `tune` learned. Raises UserError as `load_run`
-    does, and for a run without that matrix.
-    """
-    return encoder_of(load_run(run, device), tuned)
-
-
 def encoder_of(run, tuned=False):
-    """As `load`, but for a Run that is already loaded."""
+    """The SentenceEncoder of a Run; tuned: its vectors are multiplied by `tune`'s matrix."""
     if tuned and run.tuned is None:
         raise UserError(f"{run.path}: has no tuned matrix; make one: " +
                         python_m("convsim_mini.tune --data DIR", run.path))

@@ -27,7 +27,7 @@ from convsim_mini.core.text import tokenize
 from convsim_mini.data.pairs import left_out, read_rows
 from convsim_mini.evaluation import response, sts
 from convsim_mini.evaluation.metrics import pearson
-from convsim_mini.inference.sentence_encoder import load
+from convsim_mini import load
 from convsim_mini.training.options import config_of, parse
 from convsim_mini.training.run import LOG, read_log
 from convsim_mini.data.prepare import open_corpus

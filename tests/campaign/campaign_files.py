@@ -9,7 +9,7 @@ from convsim_mini import train
 from convsim_mini.common.cli import UserError
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.inference.index import open_index
-from convsim_mini.inference.sentence_encoder import load
+from convsim_mini import load
 from convsim_mini.training import monitor
 from convsim_mini.training.run import TRAINING, describe
 

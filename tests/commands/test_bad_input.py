@@ -18,7 +18,7 @@ from convsim_mini.evaluation.cqa import OWN as OWN_CQA
 from convsim_mini.fast.devices import device_module
 from convsim_mini.inference.index import build_index
 from convsim_mini.inference.rows import rows_of_texts
-from convsim_mini.inference.sentence_encoder import load
+from convsim_mini import load
 
 from conftest import SMALL, Finished
 

@@ -13,7 +13,7 @@ from convsim_mini.evaluation.metrics import correlation, pearson, spearman
 from convsim_mini.evaluation.results import measured
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.evaluation.sts import Sts
-from convsim_mini.inference.sentence_encoder import load
+from convsim_mini import load
 from convsim_mini.training.run import load_run, save_tuned
 
 ROW = "main-news\tMSRpar\t2012\t0001\t4.5\tA quote \" here\tAnother one"

@@ -22,7 +22,7 @@ from convsim_mini.core.text import tokenize
 from convsim_mini.explore.__main__ import Handler, Server
 from convsim_mini.explore.panels import PANELS, Explored, fields
 from convsim_mini.inference.replies import best_replies, replies_of_run
-from convsim_mini.inference.sentence_encoder import load
+from convsim_mini import load
 from convsim_mini.training.run import load_run
 
 from browser import Browser

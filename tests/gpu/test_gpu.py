@@ -16,7 +16,7 @@ from convsim_mini.core.packed import Packed
 from convsim_mini.core.pairs import Batch
 from convsim_mini.evaluation.of_training import summary
 from convsim_mini.fast.devices import device_module
-from convsim_mini.inference.sentence_encoder import load
+from convsim_mini import load
 from convsim_mini.core.initial import initial_parameters
 from convsim_mini.training import monitor
 from convsim_mini.training.run import describe, read_log

@@ -22,7 +22,7 @@ from convsim_mini.evaluation import sts
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import (
     MODEL, TRAINING, Run, describe, finished, keep_as_best, load_run, newest, read_log, save_run)
-from convsim_mini.inference.sentence_encoder import load
+from convsim_mini import load
 from convsim_mini.core.model import Model
 from convsim_mini.core.text import Vocabulary
 from convsim_mini.training import chunks, monitor

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 from convsim_mini.common import arrays_file
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
-from convsim_mini.inference.sentence_encoder import load
+from convsim_mini import load
 from convsim_mini.training.run import (
     MODEL, TRAINING, describe, finished, load_run, newest, read_log, save_tuned)
 

@@ -18,7 +18,8 @@ from ..common.lines import LONGEST_LINE, SUFFIXES, parse_object, read_lines, rea
 from .layouts import FIELDS, Reading, by_names
 
 INVISIBLE = re.compile("[\0\u200b-\u200f\u2060\ufeff]")    # in names of columns
-EMPTY = {"NA", "NULL", "null", "NaN", "nan", "<NA>", "\\N", "#N/A"}    # as R, SQL, Excel … write it
+# what R, SQL, Excel … write into empty cells of tables with a header; elsewhere "NA" may be a text
+EMPTY = {"NA", "NULL", "null", "NaN", "nan", "<NA>", "\\N", "#N/A"}
 AHEAD = 100    # lines that a cell of a .tsv may span, or that show whether there is a header
 
 
@@ -91,8 +92,8 @@ def _rows_below(path, table, given=()):
                       "or are there no quotation marks around a cell with a delimiter?")
             yield number, ValueError(f"{len(cells)} columns, expected {len(names)} ({advice})")
         elif cells:                                           # [] is a blank line
-            cells = (None if cell in EMPTY else cell for cell in cells[:len(names)])
-            yield number, dict(zip_longest(names, cells))
+            cells = cells if given else [None if cell in EMPTY else cell for cell in cells]
+            yield number, dict(zip_longest(names, cells[:len(names)]))
 
 
 def _cells_of_csv(path, lines):

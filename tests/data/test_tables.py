@@ -221,7 +221,8 @@ def test_the_list_of_messages_is_the_one_with_their_names_and_its_parts_are_text
         ("q\n\nr", 'say "a"'), ('"s" he said', '"t')]),
     ("a.tsv", 'question\tanswer\nq\t"a\nr\ts"\nt\t"b\nc"\n', [    # as MRPC has its marks
         ("q", '"a'), ("r", 's"'), ("t", "b\nc")]),
-    ("a.tsv", '"q"\t"a"\n', [('"q"', '"a"')]),               # without a header marks are text
+    ("a.tsv", '"q"\t"a"\nEU or NA?\tNA\n', [    # without a header marks are text, and so is NA
+        ('"q"', '"a"'), ("EU or NA?", "NA")]),
     ("a.TSV", "\t\nq\ta\n", [("", ""), ("q", "a")]),
     ("a.csv", "\n,\nquestion,answer\nNA,a\nq,NULL\nq,None\n", [
         ("", "a"), ("q", ""), ("q", "None")]),

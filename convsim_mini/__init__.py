@@ -15,7 +15,7 @@ together and what to open for a change; PROMISES.md, what you can rely on if thi
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,7 +41,7 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     """
     import msgspec
 
-    from .data.pairs import files_or_table, write_pairs
+    from .data.pairs import write_pairs
     from .evaluation.of_training import summary
     from .train import train
     from .training.options import config_of
@@ -49,13 +49,15 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
 
     temporary: Any = None if run else TemporaryDirectory(prefix="convsim_mini-")
     folder = Path(run or Path(temporary.name, "run"))
-    files, table = files_or_table(pairs)
+    pairs = [*pairs] if isinstance(pairs, Iterator) else pairs    # such as a folder's glob
+    several = pairs if isinstance(pairs, (list, tuple)) else [pairs]
+    files = several if all(isinstance(one, (str, Path)) for one in several) else []    # or a table
     given = {**settings, "run": folder, "pairs": files or [folder / PAIRS]}
     if "columns" in given:
         given["columns"] = [*map(str, given["columns"] or ())]    # pandas may have numbers
     config = config_of(msgspec.to_builtins(given, enc_hook=str))    # also paths and NumPy's numbers
-    with nullcontext() if table is None else folder_with_pairs(
-            folder, lambda file: write_pairs(table, file, config.columns)):
+    with nullcontext() if files else folder_with_pairs(
+            folder, lambda file: write_pairs(pairs, file, config.columns)):
         done = train(config)
     print(summary(*done))
     encoder = load(folder)

@@ -6,7 +6,6 @@ import io
 import json
 import sys
 import zlib
-from itertools import islice
 from pathlib import Path
 
 from .cli import UserError, python_m, user_errors
@@ -124,9 +123,15 @@ def text_lines(path, progress=None, file=None, encoding="utf-8"):
 
 
 def chunked(records, number):
-    """Yield lists of `number` records; the last may be shorter."""
-    records = iter(records)
-    while chunk := list(islice(records, number)):
+    """Yield lists of `number` records, or of fewer if they exceed LONGEST_LINE characters."""
+    chunk, letters = [], 0
+    for record in records:
+        chunk.append(record)
+        letters += len(str(record))
+        if len(chunk) == number or letters > LONGEST_LINE:
+            yield chunk
+            chunk, letters = [], 0
+    if chunk:
         yield chunk
 
 

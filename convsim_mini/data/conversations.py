@@ -21,11 +21,9 @@ def messages_of(name, records, columns):
         try:
             if isinstance(row, ValueError):
                 raise row
-            if "messages" in columns:
-                yield from _chat(row.get(columns["messages"]) or [], str(number))
-            else:
-                yield _message(row, columns)
-        except ValueError as error:
+            yield from (_chat(row.get(columns["messages"]) or [], str(number))
+                        if "messages" in columns else [_message(row, columns)])
+        except (ValueError, TypeError) as error:
             raise UserError(f"{name}, row {number}: {error}; expected a row with the same columns "
                             "as the others") from None
 
@@ -43,15 +41,13 @@ def _chat(items, thread):
 
     If there is only one other speaker, the system is the second, except for its first messages.
     """
-    def prompts(message):
-        return message["speaker"].lower() in PROMPTS
-
     said = [_message(item, columns) | {"thread": thread} for item in items
             if (columns := names_in(item, IN_CHATS))]
     said = [message for message in said if not message["speaker"].lower().startswith(TOOLS)]
-    others = [message for message in said if not prompts(message)]
-    several = len({message["speaker"] for message in others}) > 1
-    return others if several else dropwhile(prompts, said)
+    others = [message for message in said if message["speaker"].lower() not in PROMPTS]
+    if len({message["speaker"] for message in others}) > 1:
+        return others
+    return dropwhile(lambda message: message["speaker"].lower() in PROMPTS, said)
 
 
 def replies(name, messages):
@@ -83,21 +79,17 @@ def adjacent_turns(messages):
 
     A message without text or thread becomes a pair of empty texts, so that it is counted.
     """
-    before, now = {}, {}                                      # thread → turn, as a message
+    turns = {}                                                # thread → its last two, as messages
     for message in messages:
-        thread, turn = message["thread"], now.get(message["thread"])
-        if not (message["text"] and thread):
+        *before, turn = turns.get(message["thread"], [NOTHING])
+        if not (message["text"] and message["thread"]):
             yield _pair(NOTHING, NOTHING)
-        elif turn and message["speaker"] and turn["speaker"] == message["speaker"]:
+        elif message["speaker"] and turn["speaker"] == message["speaker"]:
             turn["text"] += f" {message['text']}"
         else:
-            if thread in before:
-                yield _pair(before[thread], turn)
-            if turn:
-                before[thread] = turn
-            now[thread] = message
-    for thread in before:
-        yield _pair(before[thread], now[thread])
+            yield from (_pair(one, turn) for one in before)
+            turns[message["thread"]] = [turn, message] if turn["text"] else [message]
+    yield from (_pair(*two) for two in turns.values() if len(two) == 2)
 
 
 def _pair(message, reply):

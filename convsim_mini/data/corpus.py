@@ -38,17 +38,11 @@ def split_of(input_key, tenths=None):
 
     So all replies to one input are in one split, the same in every corpus. With few pairs, `tenths`
     tenths go to test, as many to dev; another corpus may then train on inputs of this test split.
+    input_key: a hash; or the hashes of n pairs, (n,), which give n names
     """
-    if tenths:                                                # as in prepare.py's `_tenths`
-        return {0: "test", 1: "dev"}.get(input_key % 10 // tenths, "train")
-    if input_key % 10 == 0:
-        return "test"
-    return "dev" if input_key // 10 % 25 == 0 else "train"
-
-
-def splits_of(keys, tenths):
-    """The name of each pair's split, as in `split_of`: (n,). keys: of the pairs' inputs, (n,)"""
-    return np.array([split_of(key, tenths) for key in keys.tolist()], "U5")
+    digit = input_key % 10
+    dev = digit // tenths == 1 if tenths else input_key // 10 % 25 == 0
+    return np.where(digit < (tenths or 1), "test", np.where(dev, "dev", "train"))[()]
 
 
 def text_key(joined_tokens):

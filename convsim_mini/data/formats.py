@@ -64,8 +64,7 @@ def read_tsv(path, progress=None, reading=Reading()):
     begin = [*islice(lines, 1 + AHEAD)]
     lines = chain(begin, lines)
     header, *rows = (line.split("\t") for line in begin or [""])
-    named = (reading.columns or {*header} & {*reading.known}
-             or by_names([dict.fromkeys(header)])[0])
+    named = reading.columns or {*header} & {*reading.known} or by_names([dict.fromkeys(header)])[0]
     one_word = len(rows) > 1 and all(cell.strip(' "').isidentifier() for cell in header)
     columns = zip_longest(*rows, fillvalue="")
     if named or (one_word and any(all(" " not in cell for cell in column) for column in columns)):
@@ -120,35 +119,24 @@ def _cells_of_csv(path, lines):
 def _cells_of_tsv(lines):
     """Yield rows of cells. A cell that a program put in quotation marks may hold line breaks.
 
-    Quotation marks that do not enclose a whole cell are part of its text.
+    A line with a mark is read twice: cut at each tab, then with quoted cells, which counts if it
+    gives all columns. Marks that do not enclose a whole cell are part of its text.
     """
-    ahead, columns = [*islice(lines, AHEAD)], 0
+    ahead, columns = [*islice(lines, AHEAD)], 0               # columns: those of the header
     while ahead:
-        cells, taken = _row_of_tsv(ahead, columns)
+        cells, taken = ahead[0].split("\t") if ahead[0] else [], 1
+        if '"' in ahead[0]:
+            # if this line has all the cells of a row, the next that has them begins another row
+            fewest = columns if len(cells) >= columns else inf
+            more = takewhile(lambda line: line.count("\t") + 1 < fewest, ahead[1:])
+            table = csv.reader((f"{line}\n" for line in chain(ahead[:1], more)), "excel-tab",
+                               strict=True)
+            with suppress(csv.Error):                         # a mark may be left open
+                if len(quoted := next(table)) >= columns:
+                    cells, taken = quoted, table.line_num
         yield cells
-        columns = columns or len(cells)                       # those of the header
+        columns = columns or len(cells)
         ahead = [*ahead[taken:], *islice(lines, taken)]
-
-
-def _row_of_tsv(ahead, columns):
-    """The first row in some lines, and how many lines it takes. columns: how many it should have
-
-    If its first line holds a quotation mark, it is read twice: first cut at each tab, then with
-    quoted cells. The second reading counts if it gives all columns.
-    """
-    first = ahead[0]
-    cells = first.split("\t") if first else []
-    if '"' not in first:
-        return cells, 1
-    # if this line has all the cells of a row, the next line that has them all begins another row
-    fewest = columns if len(cells) >= columns else inf
-    more = takewhile(lambda line: line.count("\t") + 1 < fewest, ahead[1:])
-    table = csv.reader((f"{line}\n" for line in chain([first], more)), delimiter="\t", strict=True)
-    with suppress(csv.Error):                                 # a mark may be left open
-        quoted = next(table)
-        if len(quoted) >= columns:
-            return quoted, table.line_num
-    return cells, 1
 
 
 def read_jsonl(path, progress=None, reading=Reading()):
@@ -165,12 +153,10 @@ def read_jsonl(path, progress=None, reading=Reading()):
 
 
 def _read_parquet(path, progress, reading):
-    try:
+    advice = f"run {python_m('pip install pyarrow')}"
+    with user_errors(f"{path}: reading Parquet needs a package", advice, ImportError):
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
-    except ImportError:
-        raise UserError(f"{path}: reading Parquet needs a package; run "
-                        f"{python_m('pip install pyarrow')}") from None
     damage = (OSError, ValueError, ArrowException)
     with user_errors(f"{path}: cannot be read as Parquet", "write it again", damage):
         file = ParquetFile(path)
@@ -230,11 +216,6 @@ def _row(row):
     if isinstance(row, (list, tuple)) and len(row) == 2:
         return dict(zip(FIELDS, row))
     raise UserError(f"a row is {str(row):.60}; expected (message, reply), or a dict of columns")
-
-
-def is_row(value):
-    """Whether a value is a table's row, not a text."""
-    return isinstance(_plain(value), (Mapping, tuple, list)) or hasattr(value, "keys")
 
 
 def _plain(value):

@@ -44,37 +44,21 @@ def layout_of(name, rows, reading):
     layout, columns = (PAIRS, dict(zip(FIELDS, given))) if given else by_names(rows)
     if not layout and one_wanted and len(names) == 1:
         layout, columns = PAIRS, {"input": [*names][0]}
-    _check(name, names, [*columns.values()], NAME_ONE if one_wanted else NAME_TWO)
-    if not reading.columns:
-        _tell(name, layout, columns, reading)
-    return layout, columns
-
-
-def _check(name, names, columns, advice):
-    """Raise a UserError unless the table has each of `columns` once. names: of all its columns"""
-    has = f"it has {', '.join(names)}"
+    has, advice = f"it has {', '.join(names)}", NAME_ONE if one_wanted else NAME_TWO
     if not columns:
         raise UserError(f"{name}: its column names do not show where input and response are; "
                         f"{has} (the first line of a .csv must name them); {advice}; {OF_LOGS}")
-    for column in columns:
+    for column in columns.values():
         if column not in names:
             raise UserError(f'{name}: has no column "{column}"; {has}; {advice}'
                             f"{did_you_mean(column, names)}")
         if f"{column} (2)" in names:
             raise UserError(f'{name}: two columns are called "{column}"; expected one; give each '
                             "column a name of its own")
-
-
-def _tell(name, layout, columns, reading):
-    """Report on standard error which columns are used, unless their names are FIELDS."""
-    found = [*columns.values()]
-    if found == [*FIELDS]:
-        return
-    if layout == PAIRS and reading.side is not None:
-        say(f'{name}: the column "{(found[0], found[-1])[reading.side]}" is used')
-    elif found != [*reading.known]:                           # a run's columns are not a guess
+    if not reading.columns and [*columns.values()] not in ([*FIELDS], [*reading.known]):
         of = ", ".join(f'{what} = "{column}"' for what, column in columns.items())
         say(f"{name}: {layout} ({of})")
+    return layout, columns
 
 
 def by_names(rows):

@@ -2,7 +2,6 @@
 
 import json
 import string
-from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +10,7 @@ import regex
 
 from ..common.cli import UserError, say
 from ..common.files import write_text
-from ..common.lines import LONGEST_LINE
+from ..common.lines import chunked
 from .conversations import adjacent_turns, messages_of, replies
 from .formats import EXPECTED, read_file, rows_of_table
 from .layouts import FIELDS, PAIRS, REPLIES, Reading, layout_of
@@ -67,10 +66,9 @@ def removed_by(text, author=None, off=()):
 
 def left_out(pair, off=()):
     """Which side of a Pair the filters remove and by which rule, such as "input: long"; or None."""
-    if rule := removed_by(pair.input, pair.input_author, off):
-        return f"input: {rule}"
-    if rule := removed_by(pair.response, pair.response_author, off):
-        return f"response: {rule}"
+    for side, text, author in zip(FIELDS, pair[:2], pair[2:]):
+        if rule := removed_by(text, author, off):
+            return f"{side}: {rule}"
     return None
 
 
@@ -91,13 +89,13 @@ def read_rows(source, progress=None, reading=Reading()):
     """
     name, fields, records = _open_source(source, progress, reading)
     number, bad, first = 0, 0, ""
-    for some in _lists_of(records, CHUNK):
+    for some in chunked(records, CHUNK):
         part = Part(fields, [], [], len(some))
         for place, row in some:
             try:
                 part.pairs.append(pair_of(row, fields))
                 part.rows.append(row)
-            except ValueError as error:
+            except (ValueError, TypeError) as error:
                 first = first or f"row {place}: {error}"
         number += len(some)
         bad += len(some) - len(part.rows)
@@ -118,7 +116,7 @@ def _open_source(source, progress, reading):
         name, records = source, read_file(source, progress, reading)
     else:
         name, records = "the table", enumerate(rows_of_table(source), start=1)
-    begin = next(_lists_of(records, LOOKED_AT), [])
+    begin = next(chunked(records, LOOKED_AT), [])
     records = chain(begin, records)
     if not begin:
         raise UserError(f"{name}: holds no row below its header; expected a table with pairs")
@@ -133,22 +131,8 @@ def _open_source(source, progress, reading):
     return name, FIELDS, enumerate(pairs, start=1)
 
 
-def _lists_of(records, number):
-    """Yield lists of `number` records, or of fewer if they exceed LONGEST_LINE characters."""
-    some, letters = [], 0
-    for record in records:
-        some.append(record)
-        if isinstance(record[1], Mapping):
-            letters += sum(len(str(cell)) for cell in record[1].values())
-        if len(some) == number or letters > LONGEST_LINE:
-            yield some
-            some, letters = [], 0
-    if some:
-        yield some
-
-
 def pair_of(row, fields=FIELDS):
-    """A row as a Pair. Raises a ValueError that says what is wrong with the row."""
+    """A row as a Pair. Raises a ValueError or TypeError that says what is wrong with it."""
     if isinstance(row, ValueError):
         raise row
     texts = [text_of(row.get(name), f'"{name}": ') for name in fields]
@@ -157,16 +141,6 @@ def pair_of(row, fields=FIELDS):
     authors = [author if isinstance(author, str) else None
                for author in map(row.get, ("input_author", "response_author"))]
     return Pair(texts[0], texts[-1], *authors)
-
-
-def files_or_table(pairs):
-    """What a program gives as `pairs`: a list of files and None, or [] and a table."""
-    if hasattr(pairs, "columns") or isinstance(pairs, Mapping):
-        return [], pairs
-    found = [pairs] if isinstance(pairs, (str, Path)) else [*pairs]
-    if all(isinstance(one, (str, Path)) for one in found) and found:
-        return found, None
-    return [], found
 
 
 def write_pairs(table, path, columns):

@@ -7,7 +7,7 @@ import os
 import pickle
 from collections import Counter
 from functools import partial
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from ..common.processes import local_processes, map_in_order
 from ..core.packed import offsets_of
 from ..core.pairs import Split
 from ..core.text import tokenize
-from .corpus import SPLITS, some_pairs, split_of, splits_of, text_key
+from .corpus import SPLITS, some_pairs, split_of, text_key
 from .pairs import left_out, read_rows
 
 MOST_WORDS_COUNTED = 5_000_000
@@ -72,24 +72,17 @@ def count_words(paths, off, reading, folder):
 def _tokenize(work, off=()):
     """Do a process's work on (path, Pairs): write their Counted to the path; → the path."""
     path, pairs = work
-    removed, counts = Counter(), Counter()
-    examples, sentences, keys = [], [], []
-    numbers = {"": 0}    # word → its place in `words`
-    for pair in pairs:
-        if rule := left_out(pair, off):
-            removed[rule] += 1
-            continue
-        if len(examples) < EXAMPLES:
-            examples.append((pair.input, pair.response))
-        sides = [tokenize(pair.input), tokenize(pair.response)]
-        keys.append([text_key(" ".join(tokens)) for tokens in sides])
-        if split_of(keys[-1][0]) == "train":
-            counts.update(chain(*sides))
-        sentences += [[numbers.setdefault(word, len(numbers)) for word in tokens or [""]]
-                      for tokens in sides]
-    kept = Split(np.array([*chain(*sentences)], np.int32), offsets_of([*map(len, sentences)]),
-                 np.array(keys, np.uint64).reshape(-1, 2))
-    path.write_bytes(pickle.dumps(Counted(removed, examples, counts, [*numbers], kept)))
+    rules = [left_out(pair, off) for pair in pairs]
+    texts = [pair[:2] for pair, rule in zip(pairs, rules) if not rule]
+    sentences = [tokenize(text) for text in chain(*texts)]
+    keys = np.array([text_key(" ".join(tokens)) for tokens in sentences], np.uint64).reshape(-1, 2)
+    in_train = np.repeat(split_of(keys[:, 0]) == "train", 2)
+    counts = Counter(chain(*compress(sentences, in_train)))
+    numbers = {word: i for i, word in enumerate(dict.fromkeys(chain([""], *sentences)))}
+    ids = np.array([numbers[word] for tokens in sentences for word in tokens or [""]], np.int32)
+    kept = Split(ids, offsets_of([len(tokens) or 1 for tokens in sentences]), keys)
+    removed = Counter(filter(None, rules))
+    path.write_bytes(pickle.dumps(Counted(removed, texts[:EXAMPLES], counts, [*numbers], kept)))
     return path
 
 
@@ -99,7 +92,7 @@ def read_splits(parts, vocabulary, tenths):
     for path in sorted(parts.iterdir()):
         counted = pickle.loads(path.read_bytes())
         of_words = vocabulary.pack([word] for word in counted.words)         # "" becomes UNKNOWN
-        names = splits_of(counted.kept.keys[:, 0], tenths)
+        names = split_of(counted.kept.keys[:, 0], tenths)
         for split, (ids, lengths, keys) in found.items():
             some = some_pairs(counted.kept, np.flatnonzero(names == split))
             pieces = of_words.take(some.ids)                  # a word's pieces, then the next's

@@ -20,13 +20,13 @@ from ..common.files import locked, workplace
 from ..common.tables import table
 from ..core.pairs import Split
 from ..core.text import Vocabulary
-from .corpus import SPLITS, Corpus, share_of, some_pairs, splits_of
+from .corpus import SPLITS, Corpus, share_of, some_pairs, split_of
 from .formats import default_corpus
-from .layouts import Reading
+from .layouts import FIELDS, Reading
 from .pairs import RULES
 from .passes import count_words, read_splits
 
-FORMAT = 12
+FORMAT = 13
 ARRAYS = ("ids", "offsets", "keys")    # of a Split
 FEWEST = 100    # pairs in a split, and replies to choose among
 
@@ -70,12 +70,11 @@ def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
 
 def corpus_report(report):
     """What became of the pairs that were read, as a table."""
-    counts = {"pairs read": report["read"], "malformed": report["malformed"]}
-    for rule, text in RULES.items():
-        for side in ("input", "response"):
-            counts[f"removed, {side}: {text}"] = report["removed"].get(f"{side}: {rule}", 0)
-    counts |= {f"kept for {split}": number for split, number in report["kept"].items()}
-    rows = [[what, f"{number:,}"] for what, number in counts.items()]
+    counts = [("pairs read", report["read"]), ("malformed", report["malformed"]),
+              *((f"removed, {side}: {text}", report["removed"].get(f"{side}: {rule}", 0))
+                for rule, text in RULES.items() for side in FIELDS),
+              *((f"kept for {split}", number) for split, number in report["kept"].items())]
+    rows = [[what, f"{number:,}"] for what, number in counts]
     shown = "".join(f"  {one_line(text, 50)} → {one_line(reply, 50)}\n"
                     for text, reply in report["examples"])
     counted = table(["the corpus, after the paper's filters", ""], rows)
@@ -150,7 +149,7 @@ def _tenths(keys):
     keys: (n, 2). If possible, each reply in test and in dev has FEWEST others that differ from it.
     """
     for tenths in (None, 1, 2):
-        names = splits_of(keys[:, 0], tenths)
+        names = split_of(keys[:, 0], tenths)
         replies = [keys[names == split, 1] for split in ("dev", "test")]
         if all(len(some) - np.unique(some, return_counts=True)[1].max(initial=0) >= FEWEST
                for some in replies):

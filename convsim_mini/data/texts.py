@@ -11,7 +11,7 @@ def text_of(value, where=""):
     """The text in a cell, as str: None, NaN and NA become "", and a number becomes its digits.
 
     A list of a chat's content parts (strings, or dicts such as {"type": "text", "text": …}) becomes
-    their texts. Anything else raises a ValueError that begins with `where` and shows the value.
+    their texts. Anything else raises a TypeError that begins with `where` and shows the value.
     """
     if hasattr(value, "as_py"):                               # arrow's
         value = value.as_py()
@@ -27,8 +27,8 @@ def text_of(value, where=""):
     if isinstance(value, (Real, Decimal)) and not isinstance(value, bool):
         return str(int(value) if value % 1 == 0 else value)
     shown = str(value) if len(str(value)) <= 60 else f"{str(value)[:60]} …"
-    raise ValueError(f"{where}{type(value).__name__} {shown} is not text; expected a str or a "
-                     "number")
+    raise TypeError(f"{where}{type(value).__name__} {shown} is not text; expected a str or a "
+                    "number")
 
 
 def _is_part(part):
@@ -38,14 +38,9 @@ def _is_part(part):
 
 def id_of(value):
     """The text of an id, without ".0", because pandas writes 1 as 1.0 next to empty cells."""
-    text = text_of(value)
-    return text[:-2] if re.fullmatch(r"\d+\.0", text) else text
+    return re.sub(r"\A(\d+)\.0\Z", r"\1", text_of(value))
 
 
 def texts_of(values):
-    """Yield the text of each value. Raises a TypeError that says which value is not text."""
-    for number, value in enumerate(values):
-        try:
-            yield text_of(value, f"sentence {number}: ")
-        except ValueError as error:
-            raise TypeError(error) from None
+    """An iterator of each value's text. Raises a TypeError that says which value is not text."""
+    return (text_of(value, f"sentence {number}: ") for number, value in enumerate(values))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..common.cli import UserError
 from ..common.lines import text_lines
-from ..data.formats import FORMATS, KINDS, is_row, kind_of
+from ..data.formats import FORMATS, KINDS, kind_of
 from ..data.layouts import Reading
 from ..data.pairs import read_rows
 from ..data.texts import text_of, texts_of
@@ -41,7 +41,7 @@ def rows_of(source, reading=Reading()):
         return rows_of_file(Path(source), reading)
     if not (hasattr(source, "columns") or isinstance(source, Mapping)):
         source = [*source]
-        if source and not is_row(source[0]):
+        if source and (isinstance(source[0], str) or not hasattr(source[0], "__len__")):
             return rows_of_texts(source)
     return _rows_of_table(source, reading)
 

@@ -84,7 +84,7 @@ def test_a_row_is_a_pair_of_its_fields():
     assert pair_of(row) == Pair("a", "", "x", None) and pair_of({"input": ""}) == Pair("", "")
     assert pair_of({"a": "x", "b": "y"}, ("b", "a")) == Pair("y", "x")
     assert pair_of({"a": "x", "b": 3}, ("a",)) == Pair("x", "x")    # the one column asked for
-    with pytest.raises(ValueError, match='"response": bytes .* is not text'):
+    with pytest.raises(TypeError, match='"response": bytes .* is not text'):
         pair_of({"input": "a", "response": b"b"})
 
 
@@ -98,7 +98,7 @@ def test_a_row_is_a_pair_of_its_fields():
     ([1], None), (object, None)])
 def test_what_a_text_is(value, text):
     if text is None:
-        with pytest.raises(ValueError, match="is not text; expected a str or a number"):
+        with pytest.raises(TypeError, match="is not text; expected a str or a number"):
             text_of(value)
         with pytest.raises(TypeError, match="^sentence 1: "):
             [*texts_of(["a", value])]

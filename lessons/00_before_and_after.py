@@ -283,7 +283,7 @@ check(1, opposites, judge_opposites)
 #
 # ## Where this lives
 #
-# - `inference/sentence_encoder.py`: `load`, `encode`, `similarity`.
+# - `inference/sentence_encoder.py`: `SentenceEncoder` with `encode` and `similarity`.
 # - `small_encoder.py`, in this folder: the training.
 # - [The paper](https://arxiv.org/abs/1804.07754), §1: one encoder, one task without labels, and
 #   sentences with one meaning end up near each other. Its figure 1 is the next lesson.

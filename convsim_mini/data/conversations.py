@@ -58,7 +58,7 @@ def replies(name, messages):
     known, waiting, twice = {}, defaultdict(list), Counter()  # id → message; id → early replies
     for message in messages:
         own, parent = message["id"], message["reply_to"]
-        parent = "" if parent == own else parent              # as some write that it is no reply
+        parent = "" if parent == own else parent              # as some write for none
         if parent in known:
             yield _pair(known[parent], message)
         elif parent:

@@ -33,14 +33,14 @@ from pair_files import read, written
     ("/u/someone", None),
     ("@someone hello", "link_or_mention"),
     ("someone@home", None),
-    (" @someone hello", None),                                # the text counts as it arrives
+    (" @someone hello", None),                                # the text is not stripped first
     ("", "no_text"),
     ("   ", "no_text"),
     ("\u3000" * 400, "no_text"),
     ("!?!", "not_alphabetic"),
     ("2010", "not_alphabetic"),
     ("मेरा प्रिंटर नहीं चलता", None), ("প্রিন্টার কাজ করছে না", None),    # vowel signs are letters
-    ("a b c d e f g", None),                                  # spaces do not count against a text
+    ("a b c d e f g", None),                                  # spaces do not count as non-letters
     ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ...", "not_alphabetic"),   # 7 of 10
     ("\u00e9\u00df\u0436\u4f60\u03b1\u05d0\u3042 ..", None),                # 7 of 9: any script
 ])
@@ -49,12 +49,12 @@ def test_filter(text, rule):
     assert rule is None or rule in RULES
 
 
-@pytest.mark.parametrize("filler", ["1", "\u00bd"])           # ASCII goes another way than the rest
+@pytest.mark.parametrize("filler", ["1", "\u00bd"])           # ASCII is handled separately
 def test_exactly_seventy_per_cent_of_letters_is_too_few_and_one_letter_more_is_enough(filler):
     def text(letters, visible):
         return "a" * letters + filler * (visible - letters)
 
-    lengths = range(10, 350, 10)                              # those of which 70% is a whole number
+    lengths = range(10, 350, 10)                              # 70% of each is a whole number
     assert ({n: removed_by(text(7 * n // 10, n)) for n in lengths}
             == dict.fromkeys(lengths, "not_alphabetic"))
     assert {n: removed_by(text(7 * n // 10 + 1, n)) for n in lengths} == dict.fromkeys(lengths)
@@ -83,7 +83,7 @@ def test_a_row_is_a_pair_of_its_fields():
     row = {"input": "a", "response": None, "input_author": "x", "response_author": 3, "score": 4}
     assert pair_of(row) == Pair("a", "", "x", None) and pair_of({"input": ""}) == Pair("", "")
     assert pair_of({"a": "x", "b": "y"}, ("b", "a")) == Pair("y", "x")
-    assert pair_of({"a": "x", "b": 3}, ("a",)) == Pair("x", "x")    # the one column asked for
+    assert pair_of({"a": "x", "b": 3}, ("a",)) == Pair("x", "x")    # only one column was asked for
     with pytest.raises(ValueError, match='"response": bytes .* is not text'):
         pair_of({"input": "a", "response": b"b"})
 
@@ -148,7 +148,7 @@ def test_a_first_line_that_names_the_columns_is_no_pair(tmp_path, line, is_headi
                 min_size=1))
 def test_pairs_are_read_as_they_were_written(tmp_path_factory, some):
     folder = tmp_path_factory.mktemp("pairs")
-    header = "hello there\tyou\n"                             # or the first pair could be one
+    header = "hello there\tyou\n"                             # otherwise a pair could be a header
     tsv = header + "".join(f"{text}\t{response}\n" for text, response in some)
     jsonl = "".join(json.dumps({"input": text, "response": response, "score": 3}) + "\n"
                     for text, response in some)

@@ -1,4 +1,4 @@
-"""Tables and logs that people have become pairs; what is wrong with one is said in a line."""
+"""Users' tables and logs become pairs; an error in one is reported in one line."""
 
 import re
 import sqlite3
@@ -48,7 +48,7 @@ def test_names_of_columns_are_known_and_context_is_not_the_question(header, tmp_
 
 
 @pytest.mark.parametrize("text, columns, pairs", [
-    ('id\tresponse\tinput\n1\t"yes\tis it?\n', [], [("is it?", '"yes')]),    # nothing closes it
+    ('id\tresponse\tinput\n1\t"yes\tis it?\n', [], [("is it?", '"yes')]),    # quote not closed
     ("answer\tquestion\nyes\tis it?\nalone\n", [], [("is it?", "yes"), ("", "alone")]),
     ("one\nyes\n", ["one"], [("yes", "yes")])])
 def test_tsv_with_a_header_is_read_by_its_names(text, columns, pairs, tmp_path):
@@ -86,7 +86,7 @@ def test_consecutive_messages_of_a_thread_become_pairs(tmp_path):
     assert read(path) == [Pair("hello", "hi"), Pair("hi", "all well?"), Pair("all well?", "yes")]
     rows = [{"thread": "t1", "text": text} for text in ("hello", "", None, "hi")] + [{"thread": 1}]
     assert read(written(tmp_path / "log.jsonl", rows)) == [
-        *[Pair("", "")] * 3, Pair("hello", "hi")]    # without text or thread: counted, no turns
+        *[Pair("", "")] * 3, Pair("hello", "hi")]    # without text or thread: counted, no turn
     rows = ["Release 2,a", "Release 2.0,b", "2,c", "2.0,d", ",e"]
     path = written(tmp_path / "log.csv", "\n".join(["thread,text", *rows]))
     assert read(path) == [Pair("", ""), Pair("c", "d")]
@@ -188,7 +188,7 @@ def test_chats_become_pairs(name, tmp_path, capsys):
                  ("assistant", "so")),
             chat(("USER", "a taxi"), ("SYSTEM", "where?"), ("USER", "here")), {"id": 2, name: None}]
     expected = [Pair("hello", "hi", "user", "assistant"),
-                Pair("", ""),    # the call of the tool, which is counted: "no_text"
+                Pair("", ""),    # the tool call: counted as "no_text"
                 Pair("hi", "bye", "assistant", "user"),
                 Pair("why?", "so", "user", "assistant"),
                 Pair("a taxi", "where?", "USER", "SYSTEM"),
@@ -219,9 +219,9 @@ def test_the_list_of_messages_is_the_one_with_their_names_and_its_parts_are_text
     ("a.csv", 'question,answer\r"q\nr",a\rs,b\r', [("q\nr", "a"), ("s", "b")]),
     ("a.tsv", 'question\tanswer\n"q\n\nr"\t"say ""a"""\n"s" he said\t"t\n', [
         ("q\n\nr", 'say "a"'), ('"s" he said', '"t')]),
-    ("a.tsv", 'question\tanswer\nq\t"a\nr\ts"\nt\t"b\nc"\n', [    # as MRPC has its marks
+    ("a.tsv", 'question\tanswer\nq\t"a\nr\ts"\nt\t"b\nc"\n', [    # quotation marks as in MRPC
         ("q", '"a'), ("r", 's"'), ("t", "b\nc")]),
-    ("a.tsv", '"q"\t"a"\n', [('"q"', '"a"')]),               # without a header marks are text
+    ("a.tsv", '"q"\t"a"\n', [('"q"', '"a"')]),               # without a header: marks are text
     ("a.TSV", "\t\nq\ta\n", [("", ""), ("q", "a")]),
     ("a.csv", "\n,\nquestion,answer\nNA,a\nq,NULL\nq,None\n", [
         ("", "a"), ("q", ""), ("q", "None")]),
@@ -257,7 +257,7 @@ def test_a_file_and_a_table_of_the_same_rows_are_the_same_pairs(tmp_path_factory
         assert [pair[:2] for pair in read(table)] == texts
     for name, text in (("a.csv", frame.to_csv(index=False)), ("a.jsonl", rows),
                        ("a.tsv", frame.to_csv(None, sep="\t"))):
-        # a .csv may have blanks behind its delimiters
+        # a .csv may have spaces after its delimiters
         pairs = read(written(folder / name, text))
         assert [[text.lstrip(" ") for text in pair[:2]] for pair in pairs] == [
             [text.lstrip(" ") for text in two] for two in texts]

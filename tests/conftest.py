@@ -1,4 +1,4 @@
-"""What test files share: real data, generated data, a prepared corpus, commands, a small run."""
+"""Shared by test files: real and generated data, a prepared corpus, commands, a small run."""
 
 import importlib
 import json
@@ -31,37 +31,37 @@ from convsim_mini.training.options import config_of, parse
 
 from loopback import Loopback
 
-# A job in the background ignores Ctrl-C, one under nohup a closed terminal. So would the commands
-# that the tests interrupt.
+# A background job ignores Ctrl-C, and nohup ignores a closed terminal. The commands that the
+# tests interrupt would inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# Derandomised, or a failure in CI could not be repeated; no deadline, because machines differ.
+# Derandomised, so that a failure in CI can be repeated; no deadline, because machines differ.
 hypothesis.settings.register_profile("repeatable", derandomize=True, max_examples=100,
                                      deadline=None)
 hypothesis.settings.load_profile("repeatable")
 
-if os.environ.get("COMPILED_LOOPS"):    # numba's, however few rows a test has: .ci/run
+if os.environ.get("COMPILED_LOOPS"):    # used even for few rows: .ci/run
     import numba  # noqa: F401
     host.MANY = 0
 
 ROOT = Path(__file__).resolve().parent.parent
-# where processes find the package, and other_system/ in its turn
+# where processes find the package, and other_system/ if it is in use
 PATH = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 
 SMALL = ("--text.pieces 300 --text.bigram_buckets 500 --model.embedding_dim 16 --model.layers 16 "
          "--model.response_hidden 16 --optim.batch_size 64").split()
-ASCII = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}    # environment
+ASCII = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}    # environment variables
 
 
 def parse_config(argv):
-    """A command line of training as a Config."""
+    """The Config of a training command line."""
     return config_of(parse(argv))
 
 
 class Finished(NamedTuple):
-    """What a command left."""
+    """The result of a command."""
 
     returncode: int
     stdout: str
@@ -74,25 +74,25 @@ def command(module, *arguments, cwd):
 
 
 def python(*arguments, cwd=None):
-    """Run Python, which finds the package; → Finished."""
+    """Run Python, which can import the package; → Finished."""
     done = subprocess.run([sys.executable, *map(str, arguments)], cwd=cwd, capture_output=True,
                           env={**os.environ, "PYTHONPATH": PATH})
-    # Decoded here, because text=True would turn a progress bar's carriage returns into line ends.
+    # Decoded here, because text=True would turn a progress bar's carriage returns into newlines.
     return Finished(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def wait_for(condition, process, seconds=300):
-    """Wait until the condition holds or the process has ended. Other work may make it slow."""
+    """Wait, long enough for a busy machine, until the condition holds; fail if it does not."""
     until = time.monotonic() + seconds
     while not (met := condition()) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.02)
     if not met:
-        process.kill()                                        # or it would train on for ever
+        process.kill()                                        # otherwise it would train forever
     assert met and process.poll() is None
 
 
 def ended(process, seconds=300):
-    """What a process has written at its end: (output, errors). It is killed if it does not end."""
+    """Wait for a process; → its (output, errors). It is killed if it does not end."""
     try:
         return process.communicate(timeout=seconds)
     finally:
@@ -100,20 +100,20 @@ def ended(process, seconds=300):
 
 
 def weights(folder, file="model.safetensors"):
-    """Array name → bytes, of a run's file."""
+    """Array name → bytes, from a run's file."""
     return {name: array.tobytes() for name, array in load_file(folder / file).items()}
 
 
 def pytest_configure(config):
-    """Matplotlib lists its fonts once, for this session alone: the list at home may be broken."""
-    if not hasattr(config, "workerinput"):                    # xdist's processes find it so
+    """Make Matplotlib list its fonts once per session: the list at home may be broken."""
+    if not hasattr(config, "workerinput"):                    # xdist's workers inherit it
         os.environ["MPLCONFIGDIR"] = folder = tempfile.mkdtemp(prefix="matplotlib-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
         importlib.import_module("matplotlib.font_manager")
 
 
 def pytest_xdist_auto_num_workers(config):
-    """Processes that run tests: one for each core, and no more than memory allows."""
+    """The number of processes that run tests: one per core, but no more than memory allows."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(cores, 8)
 
@@ -125,7 +125,7 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture(scope="session")
 def cupy():
-    """The module cupy where there is a GPU, with products in float32; elsewhere tests skip."""
+    """The module cupy, with float32 products; without a GPU the test is skipped."""
     try:
         return device_module("gpu", "fp32")
     except UserError as error:
@@ -134,16 +134,16 @@ def cupy():
 
 @pytest.fixture(scope="session")
 def data_folder():
-    """Folder of the real data sets; tests that want it are skipped where it is not named."""
+    """The folder of real data sets; tests that need it are skipped if it is not given."""
     if not os.environ.get("CONVSIM_DATA"):
         pytest.skip("CONVSIM_DATA is not set: it names the folder with the real data sets")
     return Path(os.environ["CONVSIM_DATA"])
 
 
 def generate_pairs(number, seed=7):
-    """Pairs that share a topic's words, as (input, response); some inputs and responses repeat.
+    """(input, response) pairs that share a topic's words; some inputs and responses repeat.
 
-    They hold nearly all letters, so that their pieces spell most English words, too.
+    They contain nearly all letters, so that their pieces can spell most English words.
     """
     rng = np.random.default_rng(seed)
     syllables = [first + vowel for first in ["", *"bcdfghjklmnpqrstvwxyz"] for vowel in "aeiou"]
@@ -163,9 +163,9 @@ def generate_pairs(number, seed=7):
 
 
 def generate_nli(pairs, number, seed=5):
-    """(label, premise, hypothesis).
+    """A list of (label, premise, hypothesis).
 
-    A hypothesis is some words of the premise, the same with "not" in front, or another text.
+    A hypothesis is the premise without its first word, the same after "not", or another text.
     """
     rng = np.random.default_rng(seed)
     texts, made = [text.rstrip(".").split() for text, _ in pairs], []
@@ -179,7 +179,7 @@ def generate_nli(pairs, number, seed=5):
 
 
 def write_snli(folder, split, rows):
-    """Rows of (label, premise, hypothesis) as an official .jsonl file."""
+    """Write rows of (label, premise, hypothesis) as an official .jsonl file; → its path."""
     path = folder / f"snli_1.0_{split}.jsonl"
     path.write_text(
         "".join(json.dumps({"gold_label": label, "sentence1": one, "sentence2": two}) + "\n"
@@ -211,7 +211,7 @@ def pair_file(tmp_path_factory, pairs, write_tsv):
 
 @pytest.fixture(scope="session")
 def nli_folder(tmp_path_factory, pairs):
-    """Generated SNLI files: 600 pairs to train on, 200 of dev and of test; some have no label."""
+    """SNLI files: 600 pairs in train, 200 each in dev and test, and one without a label."""
     folder = tmp_path_factory.mktemp("nli")
     for seed, (split, number) in enumerate({"train": 600, "dev": 200, "test": 200}.items()):
         write_snli(folder, split, [*generate_nli(pairs, number, seed), ("-", "a", "b")])
@@ -220,7 +220,7 @@ def nli_folder(tmp_path_factory, pairs):
 
 @pytest.fixture(scope="session")
 def text_config():
-    """Fewer pieces than the pairs have words, so that some words are several pieces."""
+    """Fewer pieces than there are words in the pairs, so that some words are several pieces."""
     return TextConfig(pieces=300, bigram_buckets=500)
 
 
@@ -254,7 +254,7 @@ def trained(tmp_path_factory, arguments):
 
 @pytest.fixture
 def server(monkeypatch):
-    """A Loopback; those who fetch from it do not wait between tries."""
+    """A Loopback, with no waiting between attempts to fetch from it."""
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setattr("data_scripts.fetch.wait", lambda seconds: None)
     loopback = Loopback()
@@ -270,5 +270,5 @@ def encoder(trained):
 
 @pytest.fixture
 def run_copy(trained, tmp_path):
-    """A copy of the run, which a test may damage."""
+    """A copy of the run that a test may damage."""
     return shutil.copytree(trained[0], tmp_path / "copy")

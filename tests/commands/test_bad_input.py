@@ -1,7 +1,7 @@
-"""Mistakes: each command line beside the words that a user must read.
+"""Mistakes: each command line, and the words that its error message must contain.
 
-Each is one line on standard error and exit code 2, and leaves every file as it was. Words of what a
-reader of one kind of file says stand in the tests of its room.
+Each gives one line on standard error and exit code 2, and leaves every file as it was. The messages
+of the readers of single file formats are tested in those readers' own folders.
 """
 
 import runpy
@@ -77,7 +77,7 @@ encode run --file good.tsv --index index    | index already exists
 encode run hello --index index --words nan  | words nan
 """.strip().splitlines()
 CASES = [[part.strip() for part in case.split("|", 1)] for case in CASES]
-SHORT = {"NINES": "9" * 5_000, "LONG": "x" * 300}    # in the lines above
+SHORT = {"NINES": "9" * 5_000, "LONG": "x" * 300}    # for the lines above
 
 
 def change(path, how):
@@ -96,7 +96,7 @@ def of_format_8(run):
 
 
 WEIGHTS = "model.safetensors"
-DAMAGED = {    # folder → what is done to a copy of the run
+DAMAGED = {    # folder → damage to a copy of the run
     "run": lambda run: None, "run-none": lambda run: (run / WEIGHTS).unlink(),
     "run-cut": lambda run: change(run / WEIGHTS, lambda data: data[:500]),
     "run-weights": lambda run: change(run / WEIGHTS, lambda data: data[:-1] + b"x"),
@@ -109,13 +109,13 @@ BILLION_LAUGHS = b'<!ENTITY l0 "lol">' + b"".join(
 
 
 def with_entities(xml, entities, text):
-    """An XML document that defines entities and begins its first question with one."""
+    """The XML document with entities defined, and one at the start of its first question."""
     xml = xml.replace(b"<!DOCTYPE xml [", b"<!DOCTYPE xml [" + entities)
     return xml.replace(b"<OrgQSubject>", b"<OrgQSubject>" + text, 1)
 
 
 def files(text):
-    """Name → bytes. text: of good.tsv."""
+    """Name → bytes of each file. text: the content of good.tsv."""
     xml = OWN_CQA.read_bytes()
     return {
         "good.tsv": text, "here.csv": b"a,b\n", "unknown.json": b'{"stepz": 4}',
@@ -132,7 +132,7 @@ def files(text):
 
 @pytest.fixture(scope="module")
 def workshop(tmp_path_factory, pair_file, trained):
-    """A folder with everything that the cases name; its files must stay as they are."""
+    """A folder with everything that the cases mention; its files must not change."""
     folder = tmp_path_factory.mktemp("workshop")
     for name, data in files(pair_file.read_bytes()).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -147,13 +147,13 @@ def workshop(tmp_path_factory, pair_file, trained):
 
 
 def snapshot(folder):
-    """Every file under a folder but prepared corpora, with its size and the time of its change."""
+    """Size and modification time of every file under a folder, except prepared corpora."""
     return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob("*")
             if path.is_file() and "cache" not in path.parts}
 
 
 def in_process(line, folder, monkeypatch, capsys):
-    """A command line as `command` runs it, without a new process; → Finished."""
+    """Run a command line like `command`, but without a new process; → Finished."""
     module, *arguments = [SHORT.get(word, word) for word in line.split()]
     if module == "train" and "--resume" not in arguments:
         arguments = [*SMALL, *NEW.split(), *arguments]
@@ -168,8 +168,8 @@ def in_process(line, folder, monkeypatch, capsys):
 
 
 def assert_one_line(done, words):
-    """Exit code 2, and one line that begins with "error:" and holds all words, in their order."""
-    # a progress bar is overwritten after a carriage return
+    """Exit code 2, and one line that begins with "error:" and contains all words, in order."""
+    # a carriage return overwrites a progress bar
     lines = [line.rsplit("\r", 1)[-1] for line in done.stderr.rstrip("\n").split("\n")]
     line, = [line for line in lines if ": left out: " not in line]
     assert done.returncode == 2 and line.startswith("error: ")
@@ -179,7 +179,7 @@ def assert_one_line(done, words):
         assert place >= 0, f"{word!r} is missing: {line}"
 
 
-@pytest.mark.filterwarnings("ignore:.*found in sys.modules")      # of runpy
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules")      # by runpy
 @pytest.mark.parametrize("line, words", CASES, ids=[line for line, _ in CASES])
 def test_a_mistake_is_one_line_and_leaves_every_file_as_it_was(
         workshop, monkeypatch, capsys, line, words):

@@ -1,4 +1,4 @@
-"""The house: what is loaded when, requirements, commands. Imports and layout: the linters."""
+"""What is loaded when, requirements, commands. Linters check imports and layout."""
 
 import re
 import tomllib
@@ -14,7 +14,7 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py") if PACKAGE / "build" not i
 
 
 def test_opening_a_run_needs_no_parser_of_options_no_matplotlib_and_no_corpus(trained):
-    """And importing the package reads no command line and sets no signal."""
+    """Also: importing the package reads no command line and sets no signal handler."""
     code = ("import signal, sys; before = signal.getsignal(signal.SIGINT); "
             "sys.modules |= dict.fromkeys(['matplotlib', 'chitchat_dataset', 'backports']); "
             "import convsim_mini; convsim_mini.load(sys.argv[1]).encode(['hello']); "
@@ -50,18 +50,18 @@ def test_the_commands_are_listed(tmp_path):
 
 
 def test_each_command_has_a_help_even_without_docstrings():
-    names = sorted(COMMANDS.keys() - {"minimal"})             # it has no options
+    names = sorted(COMMANDS.keys() - {"minimal"})             # minimal has no options
     code = ("import contextlib, runpy, sys\nnames, sys.argv = sys.argv[1:], ['', '--help']\n"
             "for name in names:\n    with contextlib.suppress(SystemExit):\n"
             "        runpy.run_module(f'convsim_mini.{name}', run_name='__main__')")
-    # runpy warns of modules that are imported already
+    # runpy warns about modules that are already imported
     done = python("-OO", "-W", "ignore::RuntimeWarning", "-c", code, *names)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.findall(r"^usage: python -m convsim_mini\.(\S+) ", done.stdout, re.M) == names
 
 
 def test_lines_of_kernels_and_of_the_emulated_device_are_at_most_100_characters_long():
-    """Of Python's lines ruff says so."""
+    """Python files are checked by ruff."""
     files = [path for folder in ("convsim_mini", "tests") for path in (ROOT / folder).rglob("*.*")
              if path.suffix in (".cu", ".cuh", ".cpp", ".h") and "build" not in path.parts]
     assert files and all(len(line) <= 100 for path in files

@@ -1,4 +1,4 @@
-"""Windows and macOS, as far as Linux can tell: names that they lack, a system that lacks them."""
+"""Windows and macOS, as far as Linux can show: missing names, and a system without them."""
 
 import os
 import subprocess
@@ -9,14 +9,14 @@ import pytest
 from conftest import ROOT, python
 
 FOLDER = ROOT / "tests" / "other_system"
-# a test file of each room that a student uses
+# a test file from each part that a student uses
 ROOMS = ["tests/common/test_files.py", "tests/data/test_corpus.py", "tests/inference/test_index.py",
          "tests/training/test_run_file.py"]
 LESSON = "lessons/02_finite_differences.py"
 
 
 def on_the_other_system(*arguments):
-    """python ARGUMENTS where FOLDER/sitecustomize.py has taken names away → CompletedProcess."""
+    """Run Python after FOLDER/sitecustomize.py has removed names; → CompletedProcess."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(FOLDER), str(ROOT)]),
                    "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0",
                    "PYTHONWARNDEFAULTENCODING": "1"}
@@ -25,7 +25,7 @@ def on_the_other_system(*arguments):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(sys.platform != "linux", reason="it is taken from Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="the other system is simulated on Linux")
 def test_the_rooms_pass_on_it(tmp_path):
     done = on_the_other_system("-m", "pytest", "-q", "--disable-warnings", "-p", "no:cacheprovider",
                                "--basetemp", tmp_path / "run", *ROOMS)
@@ -35,7 +35,7 @@ def test_the_rooms_pass_on_it(tmp_path):
 
 
 def test_a_script_without_a_guard_starts_processes_by_spawn(tmp_path):
-    """Python would run the script, a lesson for example, in each new process again."""
+    """Otherwise each new process would run the script (such as a lesson) again."""
     script = tmp_path / "script.py"
     script.write_text("print('once', flush=True)\n"
                       "from convsim_mini.common.processes import local_processes\n"
@@ -49,7 +49,7 @@ def test_a_script_without_a_guard_starts_processes_by_spawn(tmp_path):
 def test_no_module_has_a_name_too_many_there(system, tmp_path):
     """No module uses a name that this system or Python 3.14 lacks. Planted mistakes are found.
 
-    What `hasattr` or sys.platform guards, mypy lets pass.
+    mypy ignores code guarded by `hasattr` or sys.platform.
     """
     mypy = pytest.importorskip("mypy.api")
     planted = tmp_path / "planted.py"

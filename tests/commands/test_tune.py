@@ -1,4 +1,4 @@
-"""Tuning for STS: what one matrix can learn, how it is chosen, and that evaluation uses it."""
+"""Tuning for STS: what a matrix can learn, how it is chosen, that evaluation uses it."""
 
 import re
 from dataclasses import replace
@@ -21,7 +21,7 @@ from small_transformer import CONFIG, random_sentences, small_model
 
 
 def toy(pairs, seed=0):
-    """Embeddings of 8 numbers; people's scores follow the first two alone: u1, u2, labels."""
+    """u1, u2, labels: embeddings with 8 dimensions; labels depend only on the first two."""
     rng = np.random.default_rng(seed)
     u1, u2 = rng.standard_normal((2, pairs, 8))
     cosine = ((u1[:, :2] * u2[:, :2]).sum(1) / np.linalg.norm(u1[:, :2], axis=1)
@@ -47,7 +47,7 @@ def test_the_matrix_learns_which_directions_count():
                      for m in (np.eye(8), matrix))
     assert before < 0.6 and after > 0.95
     strict = tune.fit(u1, u2, labels, strength=1e4, iterations=60)
-    assert np.abs(strict - np.eye(8)).max() < 1e-3            # held to the identity
+    assert np.abs(strict - np.eye(8)).max() < 1e-3            # kept near the identity
 
 
 def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path):

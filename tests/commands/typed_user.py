@@ -1,4 +1,4 @@
-"""What a user writes, for mypy: it sees the hints, and the two mistakes. Nothing here is run."""
+"""A user's code, for mypy: it sees the type hints and both mistakes. Nothing here is run."""
 
 from typing import assert_type
 

@@ -1,4 +1,4 @@
-"""Lines that are read, plain and compressed, whole and damaged; files that are written whole."""
+"""Reading lines, plain and compressed, whole and damaged; writing files whole or not at all."""
 
 import gzip
 import os
@@ -17,11 +17,11 @@ from convsim_mini.common.processes import local_processes, map_in_order
 
 from bombs import line_bombs, long_window, peak_below
 
-# Texts that do not compress to nothing: a cut or a flipped byte shall fall among real data.
+# Texts that do not compress to nothing: cut or flipped bytes must be in real data.
 LINES = [f"{a:x} asks\t{b:x} answers".encode()
          for a, b in np.random.default_rng(0).integers(2**60, size=(3_000, 2))]
 TEXT = b"\n".join(LINES) + b"\n"
-gzipped = partial(gzip.compress, mtime=0)    # or workers would not agree on the cases
+gzipped = partial(gzip.compress, mtime=0)    # otherwise workers disagree on the cases
 
 
 def written(path, data):
@@ -34,7 +34,7 @@ def flipped(data, place):
 
 
 def checked(data):
-    """One zstd frame that carries a checksum, as the zstd command writes it."""
+    """One zstd frame with a checksum, as the zstd command writes it."""
     return zstd.compress(data, options={zstd.CompressionParameter.checksum_flag: True})
 
 
@@ -113,7 +113,7 @@ def test_what_is_read_is_text_and_json_in_pieces(tmp_path):
                         ("[" * 100_000, "not a JSON object: .*recursion")):
         with pytest.raises(UserError, match=f"--x .*: broken .{words}.*; mend"):
             read_object(written(tmp_path / "a", text.encode()), "broken", "mend", "--x")
-    assert checksum(written(tmp_path / "a", b"123456789")) == 0xCBF43926    # as published
+    assert checksum(written(tmp_path / "a", b"123456789")) == 0xCBF43926    # the published value
 
 
 # ---------------------------------------------------------------- whole or not at all

@@ -1,4 +1,4 @@
-"""What commands show, hints and errors included, and what they do when a signal ends them."""
+"""What commands show, including hints and errors, and what they do when a signal ends them."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from conftest import ASCII, PATH, ended
 
 
 def start(*arguments, **environment):
-    """A process of Python with these arguments, which finds the package."""
+    """A Python process with these arguments, which can import the package."""
     return subprocess.Popen([sys.executable, *map(str, arguments)], stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             env={**os.environ, "PYTHONPATH": PATH, **environment})

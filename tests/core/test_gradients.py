@@ -1,4 +1,4 @@
-"""Every backward against central differences; each encoder's forward against loops."""
+"""Every backward, compared with central differences; each encoder's forward, with loops."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ from twin_cases import uninstall
 SEEDS = (0, 1, 2)
 SMALL = 1e-6
 
-# Repeated ids within and across sentences, sentences of one word.
+# Ids repeated within and across sentences; sentences of one word.
 IDS = pack([3, 1, 3, 4], [1], [0], [3, 2, 2], [2, 1])
 ROWS = words_and_bigrams(IDS, words=5, buckets=7)
 U1, U2 = np.random.default_rng(3).standard_normal((2, 6, 4))
@@ -34,25 +34,25 @@ DROPOUT = dropout.Dropout(0.4, key=5)
 
 @pytest.fixture(autouse=True, params=["plain", "twins"])
 def way(request):
-    """The functions of core as they stand; with the faster twins of fast/."""
+    """The functions of core as they are, or with the faster twins of fast/."""
     (uninstall if request.param == "plain" else fast.install)()
     yield
     uninstall()
 
 
 def add_norm_stream(x, y, weight, bias):
-    """The residual connection's own output, whose gradient joins that of the norm."""
+    """Also returns the residual connection's output: its gradient is added to the norm's."""
     (s, z, cache) = transformer_layers.add_norm_forward(x, y.copy(), weight, bias, DROPOUT)
     return np.stack([z, s]), cache
 
 
 def similarity(matrix):
-    """The similarity that is tuned, of two fixed lists of vectors."""
+    """The tuned similarity of two fixed lists of vectors."""
     return tune.similarity_forward(matrix, *(u.astype(matrix.dtype) for u in (U1, U2)))
 
 
-# name: (forward, backward, shapes of the inputs, further arguments of the forward); each axis has
-# another length
+# name: (forward, backward, shapes of the inputs, further arguments of the forward); all axes
+# have different lengths
 CASES = {
     "linear": (layers.linear_forward, layers.linear_backward, [(4, 3), (3, 5), (5,)]),
     "tanh": (layers.tanh_forward, layers.tanh_backward, [(4, 3)]),
@@ -82,7 +82,7 @@ CASES = {
     "cross_entropy": (nli.cross_entropy_forward, nli.cross_entropy_backward, [(5, 3)], CLASSES),
     "batch_softmax": (losses.batch_softmax_forward, losses.batch_softmax_backward,
                       [(5, 3), (5, 3)], 3.0),
-    # the inputs 1, 2 and 3 of five, which one of several processes has
+    # inputs 1, 2 and 3 of five, as one of several processes holds them
     "batch_softmax, a part": (losses.batch_softmax_forward, losses.batch_softmax_backward,
                               [(3, 4), (5, 4)], 3.0, 1),
     "similarity": (similarity, tune.similarity_backward, [(4, 4)]),
@@ -92,7 +92,7 @@ CASES = {
 
 
 def error_of(case, seed, backward=None):
-    """The gradient check's verdict on a case, or on another backward for it."""
+    """The gradient check's error for a case, optionally with another backward."""
     rng = np.random.default_rng(seed)
     forward, own, shapes, *more = CASES[case]
     return layer_error(lambda *inputs: forward(*inputs, *more), backward or own,
@@ -106,7 +106,7 @@ def test_backward_is_the_derivative_of_forward(case, seed):
 
 
 def test_every_function_of_core_has_a_case():
-    """A new forward in core/ needs a case here, or below among the whole models."""
+    """A new forward in core/ needs a case here, or in the whole models below."""
     of_models = {"dan", "transformer", "encoder", "response", "classifier", "attend", "bag", "feed"}
     forwards = {name.removesuffix("_forward")
                 for module in (attention, dan, dropout, embeddings, layers, losses, model, nli,
@@ -116,7 +116,7 @@ def test_every_function_of_core_has_a_case():
 
 
 def test_the_check_fails_wrong_backwards():
-    """One planted mistake of each kind: zero, transposed, a factor, a term, a sign, rows, nan."""
+    """One planted mistake of each kind: zeros, transposed, factor, term, sign, rows, NaN."""
     linear = layers.linear_backward
     wrong = {
         "linear": [lambda dy, cache: (0 * linear(dy, cache)[0], *linear(dy, cache)[1:]),
@@ -135,7 +135,7 @@ def test_the_check_fails_wrong_backwards():
     }
     for case, backwards in wrong.items():
         for backward in backwards:
-            assert not error_of(case, 0, backward) < 1e-3, case           # nan is no success either
+            assert not error_of(case, 0, backward) < 1e-3, case           # nan must fail too
     assert error_of("tanh", 0, lambda dy, y: np.multiply(dy, 1 - y * y, out=dy)) < SMALL
 
 
@@ -193,14 +193,14 @@ def test_equal_sentences_pull_nowhere_through_their_difference():
     u = np.random.default_rng(0).standard_normal((4, 3))
     y, cache = nli.nli_features_forward(u, u.copy())
     dy = np.zeros_like(y)
-    dy[:, 6:9] = 1                                            # |u1 − u2| alone
+    dy[:, 6:9] = 1                                            # only |u1 − u2|
     assert all((du == 0).all() for du in nli.nli_features_backward(dy, cache))
 
 
 def test_softmax_survives_scores_that_overflow_exp():
     u = np.eye(3, dtype=np.float32)
     y, _ = attention.attention_forward(1e3 * np.tile(u, 3), np.array([0, 3]), 1)
-    np.testing.assert_allclose(y, 1e3 * u)                    # each word looks at itself alone
+    np.testing.assert_allclose(y, 1e3 * u)                    # each word attends only to itself
     loss, cache = losses.batch_softmax_forward(u, u, 1e4)
     assert loss == 0
     assert all(np.isfinite(grad).all() for grad in losses.batch_softmax_backward(1.0, cache))
@@ -227,7 +227,7 @@ CONFIGS = {
                      layers=[3, 3, 5], response_hidden=[6]),
     "chat": ModelConfig(embedding_dim=4, layers=[5], response_hidden=[6], scale=3.0),
 }
-# Three inputs, then their three responses.
+# Three inputs, followed by their three responses.
 SENTENCES = pack([3, 1, 3, 4], [1], [0], [3, 2, 2], [2, 1], [4, 0, 2])
 BATCH = Batch(SENTENCES)
 BATCHES = {"replies": BATCH, "entailments": BATCH._replace(task="entailments"),
@@ -241,10 +241,10 @@ def tiny_model(name, seed):
 
 
 def model_error(small, batch, seed):
-    """The gradient check's verdict on a whole model, along a random direction of all parameters."""
+    """The gradient check's error for a whole model, in one random direction of all parameters."""
     def run():
         loss, grads = model.loss_and_gradients(small, batch, key=(11, 2))
-        return loss, dict.fromkeys(small.params, 0.0) | grads    # some tasks leave some alone
+        return loss, dict.fromkeys(small.params, 0.0) | grads    # some tasks do not use all
     return directional_error(run, small.params, np.random.default_rng(seed))
 
 
@@ -285,7 +285,7 @@ def test_the_tuning_loss_along_random_directions():
 
 
 class Second:
-    """The process that has the last two of three pairs; the first one's response stands in `v`."""
+    """The process that holds the last two of three pairs; `v` is the first pair's response."""
 
     def __init__(self, v):
         self.v = v
@@ -307,7 +307,7 @@ def test_a_process_picks_its_own_responses_among_those_of_all():
     assert np.allclose(whole[1][1:], part[1]) and np.allclose(whole[2][1:], part[2] + dv[1:])
 
 
-# ---------------------------------------------------------------- forwards, by their definition
+# ---------------------------------------------------------------- forwards by their definitions
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_the_forward_pass_is_what_loops_give(name):

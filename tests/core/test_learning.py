@@ -1,4 +1,4 @@
-"""Optimisers by their formulas, the rates of each step, the loop, and P@N by loops."""
+"""Optimisers against their formulas, the rates of each step, the loop, P@N against loops."""
 
 from dataclasses import replace
 from itertools import islice
@@ -22,7 +22,7 @@ TABLE = "encoder.embedding.weight"
 
 
 def some_gradients(rng):
-    """A matrix and a table, of which rows 1 and 3 are used; the gradients of two steps."""
+    """A matrix and a table whose rows 1 and 3 are used; their gradients in two steps."""
     params = {"w": rng.standard_normal((2, 3)), TABLE: rng.standard_normal((5, 3))}
     rows = np.array([3, 1, 3], np.int32)
     return params, [{"w": rng.standard_normal((2, 3)),
@@ -84,7 +84,7 @@ def test_rates_rise_and_fall_by_shares_of_the_steps():
         np.testing.assert_allclose(dense[:rise], np.linspace(0, 2, rise + 1)[1:])
         np.testing.assert_allclose(dense[rise:], np.linspace(2, 0, steps - rise + 1)[:-1])
         assert all(table == pytest.approx(3 * one) for one, table in rates)
-    assert schedule.rates(replace(optim, warmup=1.0), 49, 100, 1)[0] == 1     # it rises to the end
+    assert schedule.rates(replace(optim, warmup=1.0), 49, 100, 1)[0] == 1     # rises to the end
     assert schedule.rates(replace(optim, decay="none", warmup=0.0), 99, 100, 1)[0] == 2
 
 
@@ -187,7 +187,7 @@ def test_the_true_text_is_no_wrong_response_and_99_are_needed():
     pairs, candidates = draw_candidates(split._replace(keys=keys), 150)
     for query in np.flatnonzero(keys[pairs, 1] == 7):
         assert (keys[pairs[candidates[query, 1:]], 1] != 7).all()
-    keys[:51, 1] = 7                                          # 99 others
+    keys[:51, 1] = 7                                          # 99 others left
     draw_candidates(split._replace(keys=keys), 150)
     keys[:52, 1] = 7
     with pytest.raises(ValueError, match="52 of 150 are the same text"):

@@ -1,4 +1,4 @@
-"""minimal.py beside the package: the same first values and batches give the same 20 steps."""
+"""minimal.py against the package: the same initial values and batches give the same 20 steps."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ STEPS = 20
 
 @pytest.fixture(autouse=True)
 def sizes(monkeypatch):
-    """Few rows and numbers, so that equal rows meet in a batch; one hash of bigrams for both."""
+    """Few rows and dimensions, so that rows repeat in a batch; both use the same bigram hash."""
     monkeypatch.setattr(minimal, "DIM", 7)
     monkeypatch.setattr(minimal, "BIGRAMS", 40)
     monkeypatch.setattr(packed, "bigram_buckets", lambda left, right, buckets:
@@ -84,7 +84,7 @@ def test_its_initial_values_and_its_precision():
 
 
 def test_it_needs_numpy_and_the_corpus_alone():
-    """It stands alone: at most 150 lines, and no file of the package."""
+    """It is self-contained: at most 150 lines, and it imports no file of the package."""
     path = ROOT / "convsim_mini" / "minimal.py"
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 150
     code = ("import runpy, sys; runpy.run_path(sys.argv[1]); "

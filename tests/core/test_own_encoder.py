@@ -1,4 +1,4 @@
-"""An encoder of one's own, tests/helpers/gru.py, goes the whole way without a change elsewhere."""
+"""A custom encoder, tests/helpers/gru.py, works in every command with no change elsewhere."""
 
 import importlib
 import os
@@ -26,11 +26,11 @@ from twin_cases import uninstall
 
 @pytest.fixture(autouse=True)
 def gru():
-    """The encoder is registered in these tests alone."""
+    """The encoder is registered only in these tests."""
     sys.modules.pop("gru", None)
     yield importlib.import_module("gru")
     del ENCODERS["gru"]
-    uninstall()                                               # what the commands put in
+    uninstall()                                               # the twins that commands install
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -70,6 +70,6 @@ def test_it_is_trained_stopped_resumed_measured_reported_and_exported(
     assert "It is a gated recurrent unit" in (folder / "README.md").read_text(encoding="utf-8")
     sentences = ["fudazi vobamu setodi", "setodi vobamu fudazi", "", "How old are you?"]
     vectors = load(run).encode(sentences)
-    assert np.abs(vectors[0] - vectors[1])[:16].max() > 1e-3  # it reads the order
+    assert np.abs(vectors[0] - vectors[1])[:16].max() > 1e-3  # word order matters
     np.testing.assert_allclose(with_numpy_alone(folder, sentences, tmp_path), vectors, rtol=0,
                                atol=2**-10)

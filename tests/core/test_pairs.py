@@ -1,4 +1,4 @@
-"""Pairs as packed ids: their batches, and the order of an epoch."""
+"""Pairs as packed ids: batches of them, and their order in an epoch."""
 
 import itertools
 
@@ -40,7 +40,7 @@ def test_labels_and_task_go_with_their_pairs(split):
 
 @pytest.fixture(params=[256, 4])
 def block(request, monkeypatch):
-    """All pairs are shuffled at once; or blocks of 4 pairs, 16 blocks at a time."""
+    """Shuffles all pairs at once, or blocks of 4 pairs, 16 blocks at a time."""
     monkeypatch.setattr(pairs, "BLOCK", request.param)
     monkeypatch.setattr(pairs, "SHUFFLED", 16)
 
@@ -68,7 +68,7 @@ def test_the_order_differs_between_epochs_and_seeds_and_goes_on_at_any_step(bloc
 
 
 def test_the_order_is_the_same_in_every_version():
-    # or a run that goes on after an update would see other pairs
+    # otherwise a run resumed after an update would see other pairs
     order = itertools.islice(batch_order(9, 4, seed=1), 3)
     assert [batch.tolist() for batch in order] == [[6, 8, 4, 0], [1, 7, 5, 2], [2, 3, 7, 8]]
     assert (pairs.BLOCK, pairs.SHUFFLED) == (256, 4096)

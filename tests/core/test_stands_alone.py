@@ -1,4 +1,4 @@
-"""core/ is complete: it runs where nothing else is imported, and its door lists its files."""
+"""core/ is complete: it runs with nothing else imported, and its docstring lists its files."""
 
 import re
 

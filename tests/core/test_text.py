@@ -85,8 +85,8 @@ def test_quotation_marks_are_not_taken_for_treebank_pieces(text):
     assert tokenize(text) == regex.findall(r"n't|\w+|'", text)
 
 
-# Marks that the patterns speak of are rare among random characters: they get a strategy of their
-# own.
+# Characters that the patterns mention are rare among random ones, so they have their own
+# strategy.
 awkward = st.sampled_from(["'", "\u2019", "`", "''", " n't", " 's", "-lrb-", "\t", "\n", "\u2028",
                            "\x85", "www.", "http://", "1", ",", ".", "_", "\u0301", "\u200d",
                            "\ufe0f", "\U0001F468", "\U0001F1E9", "\ud83d", "\udc4d", " ", "fig"])
@@ -126,20 +126,20 @@ def test_chunks_are_computed_once_and_forgotten_when_they_are_many(monkeypatch):
 
 
 def test_treebank_pieces_are_joined_in_the_whole_of_snli_dev(data_folder):
-    """Train writes don't, dev do n't: were it not undone, dev would hold tokens new to training."""
+    """Train has don't, dev has do n't: unless joined, dev would have tokens unseen in training."""
     with_piece = 0
     for line in open(data_folder / "snli_1.0" / "snli_1.0_dev.jsonl", encoding="utf-8"):
         record = json.loads(line)
         for sentence in (record["sentence1"], record["sentence2"]):
             with_piece += not {"n't", "'s", "'re", "'ll"}.isdisjoint(sentence.split())
             assert {"n't", "'s"}.isdisjoint(tokenize(sentence))
-    assert with_piece > 100                                   # or the test has looked at nothing
+    assert with_piece > 100                                   # otherwise nothing was tested
 
 
 # ---------------------------------------------------------------- pieces of words
 
 def plain_pieces(counts, size):
-    """Byte-pair encoding without any index: all pairs are counted anew before each merge."""
+    """Byte-pair encoding without an index: all pairs are recounted before each merge."""
     words = {word: [word[0], *(INSIDE + c for c in word[1:])]
              for word, number in counts.items() if number >= 5}
     characters = Counter()
@@ -188,7 +188,7 @@ def test_a_word_is_split_into_the_longest_pieces_from_its_start():
     vocabulary = Vocabulary(["un", "unf", "##f", "##riend", "##ly", "##l", "u"], [1] * 7)
     split = [vocabulary.token(i) for i in vocabulary.split("unfriendly")]
     assert split == ["unf", "##riend", "##ly"]                # not un, ##f, ##riend
-    assert vocabulary.split("unfriendlier") == (UNKNOWN,)     # nothing has "##i"
+    assert vocabulary.split("unfriendlier") == (UNKNOWN,)     # "##i" is no piece
     assert vocabulary.split("ly") == (UNKNOWN,) and vocabulary.split("") == ()
 
 
@@ -208,7 +208,7 @@ def test_the_pieces_of_a_word_spell_it_and_their_counts_add_up(counts, size):
 
 def test_a_new_word_of_known_letters_has_pieces():
     vocabulary = Vocabulary.of_pieces({"abc": 9, "bca": 9, "cab": 9}, 30)
-    assert vocabulary.counts[vocabulary.ids["##a"] - 1] == 0  # no word needs it any more
+    assert vocabulary.counts[vocabulary.ids["##a"] - 1] == 0  # no word uses it any longer
     assert [vocabulary.token(i) for i in vocabulary.split("abcacb")] == ["abc", "##a", "##c", "##b"]
 
 
@@ -243,7 +243,7 @@ def test_a_part_holds_the_same_sentences(sentences, data):
 # ---------------------------------------------------------------- bigrams
 
 def bigram_row(left, right, words, buckets):
-    """The hash in Python's integers, which cannot overflow: the reference."""
+    """The reference: the hash in Python's integers, which cannot overflow."""
     mask = 2**64 - 1
     key = left << 32 | right
     key = (key ^ key >> 29) * 0xBF58476D1CE4E5B9 & mask
@@ -252,7 +252,7 @@ def bigram_row(left, right, words, buckets):
 
 
 def test_bigram_rows_are_the_same_in_every_version():
-    # Saved runs depend on these numbers: a change of the hash would shuffle all learned bigrams.
+    # Saved runs depend on these numbers: changing the hash would shuffle all learned bigrams.
     rows = words_and_bigrams(pack([1, 2, 3], [7], [2, 1], [0, 0]), 1_000, 200_000)
     assert rows.ids.tolist() == [1, 78314, 2, 131236, 3, 7, 2, 118312, 1, 0, 1000, 0]
 
@@ -276,7 +276,7 @@ RUNS = [
 
 
 def test_no_long_run_takes_quadratic_time():
-    """All take some ten seconds. By a quadratic pattern one of them takes five minutes or more."""
+    """All take about ten seconds; a quadratic pattern would need five minutes or more for one."""
     script = ("import sys; from convsim_mini.core.text import tokenize\n"
               "for unit in eval(sys.argv[1]): tokenize(unit * (600_000 // len(unit)))")
     subprocess.run([sys.executable, "-c", script, ascii(RUNS)], check=True, timeout=150,

@@ -32,14 +32,14 @@ TRANSFORMERS = {"small": SMALL, "bag": replace(SMALL, bag=True),
 
 
 def random_batch(rng, pairs):
-    """Pairs of 1 to 30 words, ids as skewed as words are."""
+    """Pairs of texts of 1 to 30 words, with ids as skewed as word frequencies."""
     offsets = offsets_of(rng.integers(1, 31, 2 * pairs))
     ids = (WORDS * rng.random(offsets[-1]) ** 3).astype(np.int32)
     return Batch(Packed(ids, offsets), rng.integers(0, 3, pairs))
 
 
 def model_and_twin(config, kind=Twin, **more):
-    """A model of float64 and its twin, with equal parameters, none of them 0 or 1."""
+    """A float64 model and its twin, with equal parameters, none of them 0 or 1."""
     model = small_model(config, np.float64, words=WORDS, bigrams=BIGRAMS, noise=0.02, **more)
     twin = kind(config, len(model.params["encoder.embedding.weight"]), torch.float64, **more)
     load(twin, {name: np.ascontiguousarray(p) for name, p in model.params.items()})
@@ -47,11 +47,11 @@ def model_and_twin(config, kind=Twin, **more):
 
 
 def assert_equal_gradients(grads, twin):
-    """To 1e-8; those of parameters that were not used are zero."""
+    """Equal to 1e-8; gradients of unused parameters are zero."""
     for name, grad in gradients(twin).items():
         found = dense(grads[name], grad) if name in grads else 0.0
         assert np.abs(found - grad).max() < 1e-8, name
-        # a bias that all responses of the paper's model share does not change its loss
+        # the paper's loss does not depend on a bias that all responses share
         if name in grads and name != "response.linear1.bias":
             assert np.abs(grad).max() > 1e-6, f"{name}: nothing was compared"
 
@@ -72,7 +72,7 @@ def test_loss_and_every_gradient_agree_to_1e_8(name, task):
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adaptive"])
 def test_twenty_steps_of_training_agree(optimizer):
-    """Momentum, bias corrections, sparse rows: the paths stay together only if all are right."""
+    """They agree only if momentum, bias corrections and sparse rows are all right."""
     (model, twin), rng = model_and_twin(CONFIGS["chat"]), np.random.default_rng(0)
     if optimizer == "sgd":
         mine, theirs = SGD(model.params), torch.optim.SGD(twin.parameters(), lr=0.1)

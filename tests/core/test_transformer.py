@@ -1,4 +1,4 @@
-"""Attention by loops, the bits of dropout, and what holds of any sentence of a Transformer."""
+"""Attention against loops, the bits of dropout, what holds for any sentence in a Transformer."""
 
 import tracemalloc
 from dataclasses import replace
@@ -63,7 +63,7 @@ def test_timing_signal_of_tensor2tensor():
 # ---------------------------------------------------------------- dropout
 
 def test_the_bits_of_dropout_are_the_published_ones_of_splitmix64():
-    # Steele, Lea and Flood 2014: its first outputs for the seed 0 mix the counters γ, 2γ, 3γ.
+    # Steele, Lea and Flood 2014: the first outputs for seed 0 mix the counters γ, 2γ, 3γ.
     gamma = 0x9E3779B97F4A7C15
     outputs = [dropout._mix_python(gamma * k) for k in (1, 2, 3)]
     assert outputs == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
@@ -81,12 +81,12 @@ def test_dropout_leaves_out_a_number_by_a_byte_and_scales_the_rest():
 def test_each_step_and_place_has_other_bits():
     keys = [(1, 5), (1, 6), (2, 5), (1, 5, 0), (1, 5, 1)]
     zeros = [dropout_forward(np.ones(77_000), dropout_of(0.1, key))[0] == 0 for key in keys]
-    for one, other in combinations(zeros, 2):    # independent: both zero as often as by chance,
-        for shift in (0, 8):                     # and no copy, moved by a word, of one another
+    for one, other in combinations(zeros, 2):    # independent: both zero as often as by chance;
+        for shift in (0, 8):                     # neither a copy of the other shifted by a word
             assert abs((one[:-8] & np.roll(other, shift)[:-8]).mean() - (26 / 256) ** 2) < 0.005
     mix = dropout._mix_python
     assert dropout_of(0.1, (1, 5, 0)).key == Dropout(0.1, 1).at(5).at(0).key == mix(
-        mix(mix(mix(1) + 6)) + 1)                             # the same bits in every version
+        mix(mix(mix(1) + 6)) + 1)                             # same bits in every version
     assert dropout_of(0.1, ()) == dropout_of(0.1, None) == NO_DROPOUT
 
 
@@ -95,7 +95,7 @@ def test_each_token_has_counters_of_its_own_for_attention_s_dropout():
     _, cache = attention_forward(qkv, np.array([0, 3, 5, 7]), 2, Dropout(0.4, 5))
     for group, factor, sentences in zip(cache.sentences, cache.factors, ([0], [3, 5]), strict=True):
         p = np.ones((len(sentences), 2, group.length, group.length))
-        for one, first in enumerate(sentences):               # 2²⁴ counters a token
+        for one, first in enumerate(sentences):               # 2²⁴ counters per token
             begins = np.array([first << 24], np.uint64)
             assert (dropout_forward(p[one], Dropout(0.4, 5), begins)[0] == factor[one]).all()
 

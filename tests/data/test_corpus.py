@@ -53,14 +53,14 @@ def assert_equal_corpora(one, other):
 
 
 def caches(cache):
-    """The prepared corpora in a cache folder; nothing else may be left there."""
+    """The prepared corpora in a cache folder, which may hold nothing else."""
     assert {path.suffix for path in Path(cache).iterdir()} <= {".safetensors"}
     return sorted(Path(cache).iterdir())
 
 
 @pytest.fixture
 def prepared(write_tsv, text_config, tmp_path):
-    """A function: pairs, or a list of files → their Corpus, whose cache is tmp_path / "cache"."""
+    """A function: pairs, or a list of files → their Corpus, cached in tmp_path / "cache"."""
     def prepared(pairs, text=text_config, **how):
         paths = pairs if isinstance(pairs[0], Path) else [write_tsv(tmp_path / "a.tsv", pairs)]
         return load_corpus(paths, text, tmp_path / "cache", **how)
@@ -69,8 +69,8 @@ def prepared(write_tsv, text_config, tmp_path):
 
 @pytest.fixture
 def cache_copy(cache_folder, corpus, tmp_path):
-    """A copy of the cache that a test may damage: cache folder, file of the one corpus in it."""
-    (path,) = [path for path in cache_folder.iterdir()    # other tests have prepared others there
+    """A copy of the cache that a test may damage: the folder and the file of its only corpus."""
+    (path,) = [path for path in cache_folder.iterdir()    # other tests' corpora are there too
                if load_arrays(path, only_about=True)[1]["checksum"] == corpus.checksum]
     (tmp_path / "cache").mkdir()
     return tmp_path / "cache", Path(shutil.copy(path, tmp_path / "cache"))
@@ -82,7 +82,7 @@ def test_all_replies_to_one_input_fall_into_one_split(corpus, pairs):
     inputs = {name: set(split.keys[:, 0].tolist()) for name, split in splits(corpus).items()}
     assert not any(inputs[one] & inputs[other] for one, other in itertools.combinations(SPLITS, 2))
     assert set.union(*inputs.values()) == {key(text) for text, _ in pairs}
-    # or the test has looked at nothing
+    # otherwise nothing was tested
     assert max(Counter(corpus.train.keys[:, 0].tolist()).values()) > 1
 
 
@@ -91,7 +91,7 @@ def test_an_input_written_differently_but_tokenised_equally_stays_in_its_split()
 
 
 def test_the_split_of_a_pair_does_not_depend_on_the_other_pairs(corpus, pairs, prepared):
-    # Other files, another order, other neighbours, replies left out.
+    # In another file and order, with other pairs, and with some pairs left out.
     other = prepared(pairs[::-1][:3_000] + generate_pairs(1_000, seed=8))
     for name, split in splits(corpus).items():
         here = set(split.keys[:, 0].tolist())
@@ -106,7 +106,7 @@ def test_a_tenth_of_the_inputs_is_test_and_a_small_part_dev():
 
 
 def test_the_split_is_the_same_in_every_version():
-    # Were it to change, pairs that a saved run was trained on would turn up in its test.
+    # If it changed, pairs that a saved run was trained on would appear in its test split.
     assert text_key("how are you ?") == 14204832666870755459
     assert [split_of(k) for k in (0, 10, 11, 251, 259, 2501, 2510, 261)] == [
         "test", "test", "train", "dev", "dev", "dev", "test", "train"]
@@ -118,7 +118,7 @@ def test_the_split_is_the_same_in_every_version():
 
 def test_the_ids_on_disk_are_pieces_that_spell_the_texts_in_the_file(corpus, pairs):
     vocabulary = corpus.vocabulary
-    assert len(vocabulary.pieces) <= 300                      # or each word could be one piece
+    assert len(vocabulary.pieces) <= 300                      # otherwise each word could be a piece
     expected = {name: [pair for pair in pairs if split_of(key(pair[0])) == name] for name in SPLITS}
     lengths = Counter()
     for name, split in splits(corpus).items():
@@ -265,7 +265,7 @@ def test_a_changed_pair_file_and_other_settings_get_a_cache_of_their_own(
     prepared([path], reading=Reading(encoding="cp1252"))
     times = path.stat().st_atime_ns, path.stat().st_mtime_ns
     path.write_bytes(path.read_bytes().translate(bytes.maketrans(b"aeiou", b"eioua")))
-    os.utime(path, ns=times)                                  # its size is also as before
+    os.utime(path, ns=times)                                  # its size is unchanged, too
     assert prepared([path]).vocabulary.pieces != after.vocabulary.pieces
     assert len(caches(tmp_path / "cache")) == 5
 
@@ -273,7 +273,7 @@ def test_a_changed_pair_file_and_other_settings_get_a_cache_of_their_own(
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the test starts processes by fork")
 def test_of_two_that_prepare_one_corpus_the_second_takes_the_firsts(
         corpus, pair_file, text_config, tmp_path):
-    """A second process comes while the first is at work."""
+    """The second process starts while the first is preparing the corpus."""
     def prepare_another(*arguments):
         process.start()
         return real(*arguments)
@@ -301,7 +301,7 @@ def test_a_signal_while_pairs_are_prepared_shows_nothing_and_leaves_nothing(
         env={**os.environ, "PYTHONPATH": PATH})
     wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("cache/.*/*")),
              process)
-    os.killpg(process.pid, number)                            # as a terminal does: to all of them
+    os.killpg(process.pid, number)                            # like a terminal: to all processes
     assert ended(process) == (b"", b"") and process.returncode == 128 + number
     assert not [*(tmp_path / "cache").iterdir()] and not (tmp_path / "run").exists()
 
@@ -309,7 +309,7 @@ def test_a_signal_while_pairs_are_prepared_shows_nothing_and_leaves_nothing(
 # ---------------------------------------------------------------- files that cannot be used
 
 def with_malformed(pairs, numbers):
-    """The pairs as TSV lines; those with the given numbers, counted from 1, have no tab."""
+    """The pairs as TSV lines, without a tab in lines `numbers` (counted from 1)."""
     lines = [f"{text}\t{response}\n" for text, response in pairs]
     for number in numbers:
         lines[number - 1] = "no tab here\n"
@@ -340,23 +340,23 @@ def test_too_few_pairs_ask_to_start_from_a_run(pairs, write_tsv, tmp_path):
 
 
 def killed(task, **_):
-    """A worker that dies as the out-of-memory killer ends it."""
+    """A worker that dies as if the out-of-memory killer had ended it."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def failing(task, **_):
-    """A worker with a mistake in it."""
+    """A worker with a bug."""
     raise ZeroDivisionError
 
 
 def refused(task, number, **_):
-    """A worker that the system refuses something."""
+    """A worker whose system call is refused."""
     raise OSError(number, os.strerror(number))
 
 
 @pytest.mark.parametrize("work, error, message", [
     (partial(refused, number=errno.ENOSPC), UserError, "No space .*; make room there or .*--cache"),
-    (partial(refused, number=errno.EMFILE), OSError, "Too many open files$"),    # not the cache's
+    (partial(refused, number=errno.EMFILE), OSError, "Too many open files$"),    # not the cache
     (partial(refused, number=errno.EROFS), OSError, "Read-only file system$"),    # /dev/shm
     (killed, UserError, "a worker process was killed, perhaps because memory ran out; stop"),
     (failing, ZeroDivisionError, None)])
@@ -371,7 +371,7 @@ def test_a_worker_that_dies_ends_the_preparation(
 @pytest.mark.parametrize("damage", ["cut", "malformed"])
 def test_a_file_of_many_chunks_that_cannot_be_read_ends_the_preparation(
         damage, pairs, prepared, tmp_path, monkeypatch):
-    """More chunks than are taken beforehand: whoever waits for room must hear of the end."""
+    """More chunks than are read ahead: a reader waiting for room must notice the end."""
     monkeypatch.setattr(pairs_module, "CHUNK", 10)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     path = tmp_path / "a.tsv.gz"
@@ -384,13 +384,13 @@ def test_a_file_of_many_chunks_that_cannot_be_read_ends_the_preparation(
 
 
 def test_a_link_is_of_the_kind_that_its_own_name_tells(pairs, prepared, tmp_path):
-    """A hub's cache is made of links to files without a suffix."""
+    """The cache of a model hub consists of links to files without a suffix."""
     (tmp_path / "blob").write_text(with_malformed(pairs, []), encoding="utf-8")
     for name in ("link.tsv", "link.jsonl"):
         (tmp_path / name).symlink_to(tmp_path / "blob")
         paths = [*map(Path, parse_config(["--pairs", str(tmp_path / name)]).pairs)]
         if name == "link.tsv":
             assert prepared(paths).report["read"] == 4_000
-        else:                                                 # and is not taken for the other
+        else:                                                 # not mistaken for link.tsv
             with pytest.raises(UserError, match="link.jsonl: .* are malformed"):
                 prepared(paths)

@@ -1,4 +1,4 @@
-"""A Transformer's run: evaluated, in vectors, and how far its attention reaches."""
+"""A Transformer's run: its evaluation, its vectors, and how far its attention reaches."""
 
 import contextlib
 import io
@@ -39,7 +39,7 @@ def test_a_transformer_is_evaluated_encodes_and_tells_its_reach(run, capsys):
 
 def test_reach_is_the_mean_distance_of_what_is_attended_to():
     model = small_model()
-    for k in range(2):                           # queries of zero: the same attention to every word
+    for k in range(2):                           # zero queries: equal attention to every word
         model.params[f"encoder.layer{k}.attention.qkv.weight"][:, :16] = 0
     reach, uniform = distances(model, random_sentences([3, 5, 5, 2]))
     by_hand = [np.abs(np.subtract.outer(np.arange(n), np.arange(n))).mean() for n in (2, 3, 5, 5)]

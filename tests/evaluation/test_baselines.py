@@ -1,4 +1,4 @@
-"""Baselines from words and from word vectors against their formulas; the files of the vectors."""
+"""Baselines from words and word vectors, compared with their formulas; files of vectors."""
 
 import gzip
 import math
@@ -33,7 +33,7 @@ WORDS = "a cat sat on the mat while two dogs ran home".split()
     ("the cat", "The CAT", 1),
     ("the cat", "a dog", 0),
     ("the cat sat", "the cat", 2 / math.sqrt(6)),
-    ("the the cat", "the cat", 1),                            # binary: repetitions do not count
+    ("the the cat", "the cat", 1),                            # binary: repeats do not count
     ("", "the cat", 0),
     ("", "", 0),
 ])
@@ -60,18 +60,18 @@ def random_documents(seed, documents=40, words=30):
 
 
 def ids_of(packed):
-    """A list of ids for each sentence."""
+    """A list of ids per sentence."""
     return [some.tolist() for some in np.split(packed.ids, packed.offsets[1:-1])]
 
 
 def frequencies(packed, words=30):
-    """Document frequencies by counting: N, df."""
+    """Document frequencies, counted directly: N, df."""
     df = Counter(word for ids in ids_of(packed) for word in set(ids))
     return len(packed.lengths), np.array([df[word] for word in range(words)])
 
 
 def test_term_counts_counts_and_leaves_its_input_as_it_is():
-    # SciPy sums duplicates in place: it once reordered the ids of the corpus.
+    # SciPy sums duplicates in place, which once reordered the ids of the corpus.
     packed = pack([3, 1, 3, 0, 3], [2], [1, 1])
     ids, offsets = packed.ids.copy(), packed.offsets.copy()
     assert term_counts(packed, 4).toarray().tolist() == [[1, 1, 0, 3], [0, 0, 1, 0], [0, 2, 0, 0]]
@@ -124,7 +124,7 @@ def test_bm25_is_the_formula_in_a_double_loop():
 
 @pytest.fixture(scope="module")
 def setting():
-    """12 texts with repeated words and an empty one, vectors without two words, pairs of texts."""
+    """12 texts (one empty) with repeated words, vectors for all but two words, pairs of texts."""
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(WORDS, rng.integers(1, 9), p=np.arange(1, 12) / 66))
              for _ in range(11)] + [""]
@@ -134,7 +134,7 @@ def setting():
 
 
 def similarities(setting, vocabulary=None):
-    """The rows "mean of" and "SIF of" some vectors, beside a run where there is its Vocabulary."""
+    """The rows "mean of" and "SIF of" x; a vocabulary also stands for a run with own vectors."""
     texts, vectors, left, right = setting
     run = vocabulary and types.SimpleNamespace(vocabulary=vocabulary, model=types.SimpleNamespace(
         params={"encoder.embedding.weight": np.ones((vocabulary.size, 6))}))
@@ -201,7 +201,7 @@ def test_texts_without_any_word_are_like_nothing():
 # ---------------------------------------------------------------- STS and question ranking
 
 def test_known_figures_on_sts_dev(data_folder, tmp_path):
-    """Words alone; GloVe 6B 50d, where it is installed: 40 (mean) and 67.5 (SIF)."""
+    """Words alone; if GloVe 6B 50d is installed, also its mean (42.6) and SIF (67.5)."""
     counts = Counter()
     for path in sorted((data_folder / "conversations").glob("*.tsv.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:

@@ -1,4 +1,4 @@
-"""Question ranking: the official files and figures, ties, and what the reader makes of any XML."""
+"""Question ranking: the official files and figures, ties, and reading any XML."""
 
 import re
 from xml.sax.saxutils import escape, quoteattr
@@ -22,7 +22,7 @@ SUBMISSIONS = {"UH-PRHLT": 76.70, "ConvKN": 76.02, "Kelp": 75.83,
 
 
 def figures(questions, scores):
-    """MAP, AvgRec and MRR × 100, rounded as they are published."""
+    """MAP, AvgRec and MRR × 100, rounded as published."""
     return [round(value, 2) for value, *_ in cqa.figures(questions, scores).values()]
 
 
@@ -71,10 +71,10 @@ def test_scores_of_two_short_rankings():
     relevant = np.zeros((2, 11), int)
     relevant[0, [0, 2]] = relevant[1, 1] = 1
     found = np.cumsum(relevant.sum(0)[:10])                        # 1 2 3 3 …
-    possible = [2, 3, *[3] * 8]                               # k = 1: one of each; then two and one
+    possible = [2, 3, *[3] * 8]                               # k = 1: 1 for each; then 2 and 1
     expected = [((1 / 1 + 2 / 3) / 2 + 1 / 2) / 2, np.mean(found / possible), (1 + 1 / 2) / 2]
     assert ranking_scores(relevant)[:, 0] == pytest.approx(expected)
-    relevant[1, 10] = 2                                       # a perfect order would have them
+    relevant[1, 10] = 2                                       # a perfect order would include them
     possible = [2, 4, *[5] * 8]
     expected[1] = np.mean(found / possible)
     assert ranking_scores(relevant)[:, 0] == pytest.approx(expected)
@@ -123,7 +123,7 @@ def test_cosines_are_those_of_each_question_with_its_own_candidates():
 # ---------------------------------------------------------------- files
 
 def xml(questions):
-    """The official XML of Questions; every candidate repeats its question."""
+    """Questions as official XML, in which every candidate repeats its question."""
     parts = ['<?xml version="1.0"?><!DOCTYPE xml [<!ELEMENT xml (OrgQuestion*)>]><xml>']
     for question in questions:
         for candidate in question.candidates:

@@ -1,4 +1,4 @@
-"""Metrics and their intervals; is a difference real? Against formulas, published values, SciPy."""
+"""Metrics, intervals, differences: compared with formulas, published values and SciPy."""
 
 import math
 
@@ -66,7 +66,7 @@ def test_the_interval_of_a_difference_of_correlations_is_that_of_each_resample()
     drawn = np.stack([x, z, y])[:, np.random.default_rng(2).integers(0, 12, (20_000, 12))]
     drawn -= drawn.mean(axis=2, keepdims=True)
     drawn /= np.linalg.norm(drawn, axis=2, keepdims=True)
-    r = 100 * (drawn[:2] * drawn[2]).sum(axis=2)              # of x and of z with y: (2, 20000)
+    r = 100 * (drawn[:2] * drawn[2]).sum(axis=2)              # x with y, z with y: (2, 20000)
     _, low, high = sts.lead(Sts(None, y, [], []), x, z)
     assert (low, high) == pytest.approx(tuple(np.quantile(r[0] - r[1], [0.025, 0.975])),
                                         abs=0.03 * (high - low))
@@ -89,8 +89,8 @@ def test_a_system_is_never_better_than_itself_on_another_scale(scale):
 
 
 def test_differences_are_paired():
-    # Two systems that find the same but for one question: what all questions share must not widen
-    # the interval.
+    # Two systems that differ in only one question: variation that they share must not widen the
+    # interval.
     one = np.random.default_rng(0).random(60)
     other = one.copy()
     one[0], other[0] = 1, 0

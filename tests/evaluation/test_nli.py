@@ -1,4 +1,4 @@
-"""Natural language inference: reader, schedule of two tasks, start from a run, what is learned."""
+"""Natural language inference: reader, schedule of two tasks, start from a run, learning."""
 
 import json
 import re
@@ -121,14 +121,14 @@ def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(
             == (run.config.pairs, run.config.text, run.config.model))
     assert settings.optim.batch_size == run.config.optim.batch_size
     assert settings.optim.learning_rate == 0.7
-    assert settings.steps is None                             # its own, not those of the other
+    assert settings.steps is None                             # not inherited from the run
     model = train.starting_model(settings, corpus)
     assert model.params.keys() - run.model.params.keys() == {
         "nli.linear0.weight", "nli.linear0.bias", "nli.linear1.weight", "nli.linear1.bias"}
     assert all((model.params[name] == p).all() for name, p in run.model.params.items())
     with pytest.raises(UserError, match="^--model.response_hidden .7.: the run .* has .16.; its "):
         parse_config(["--init", str(trained[0]), "--model.response_hidden", "7",
-                      "--model.scale", "3"])                  # which changes no shape
+                      "--model.scale", "3"])                  # the scale changes no shape
 
 
 def test_the_weight_of_nli_reaches_the_gradients_and_not_the_loss(trained, nli_folder, corpus):
@@ -184,7 +184,7 @@ def test_the_papers_second_stage():
     settings = parse_config(["--preset", "paper-multitask", "--nli", "here"])
     assert ((settings.task, settings.nli_share, settings.steps, settings.model.nli_hidden)
             == ("multitask", 0.05, 30_000_000, 512))
-    assert settings.optim.drop_at * settings.steps == 20_000_000    # then as in the first stage
+    assert settings.optim.drop_at * settings.steps == 20_000_000    # as in the first stage
     assert settings.optim.nli_batch_size == 128 and settings.optim.learning_rate == 0.01
 
 
@@ -198,4 +198,4 @@ def test_accuracy_and_the_confusion_of_true_classes():
     assert evaluation.figures(pairs, most)["accuracy"] == per_cent(labels == 0)
     assert evaluation.lead(pairs, predicted, most)[0] == pytest.approx(50 - 400 / 6)
     counts = re.findall(r"(\d) as", evaluation.note("dev", pairs, {"trained": predicted}))
-    assert counts == list("211110000")                        # no pair contradicts
+    assert counts == list("211110000")                        # no pair is a contradiction

@@ -1,4 +1,4 @@
-"""A run in the benchmarks that others wrote: SentEval's own engine, and mteb. Both are offline."""
+"""A run in others' benchmarks: SentEval's own engine and mteb, both offline."""
 
 import inspect
 import math
@@ -19,7 +19,7 @@ from glove import glove_file
 
 @pytest.fixture(scope="module")
 def tasks(data_folder):
-    """Task name → Task of MR, TREC and MRPC."""
+    """Task name → Task, for MR, TREC and MRPC."""
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
     (found,) = senteval.find(data_folder).values()
     return senteval.read({name: found[name] for name in ("MR", "TREC", "MRPC")})
@@ -27,7 +27,7 @@ def tasks(data_folder):
 
 @pytest.fixture(scope="module")
 def whitened(tasks, tmp_path_factory):
-    """Means of GloVe 6B 50d, turned and scaled so that all directions have the variance 1."""
+    """Means of GloVe 6B 50d, rotated and scaled so that all directions have variance 1."""
     texts = senteval.texts_of(tasks)
     words = baselines.words_of(texts)
     vectors = read_vectors(glove_file(tmp_path_factory.mktemp("glove"), words), words)
@@ -37,24 +37,24 @@ def whitened(tasks, tmp_path_factory):
     return lambda texts: ((baselines.means_of_texts(texts, vectors) - mean) @ turn).astype("f4")
 
 
-@pytest.mark.filterwarnings("ignore")                         # the engine's, of its classifiers
+@pytest.mark.filterwarnings("ignore")                         # from the engine's classifiers
 @pytest.mark.parametrize(
     "name", [pytest.param("MR", marks=pytest.mark.long), "TREC", "MRPC"])
 def test_sentevals_own_engine_finds_what_ours_finds(
         name, data_folder, monkeypatch, tasks, whitened):
     """The two accuracies differ by at most one standard error.
 
-    Each chooses a strength in its own grid and folds. On TREC, with 500 tested, our four are 0.2
-    points apart in the folds and 0.4 on test.
-    The vectors are whitened, because the engine stops scikit-learn after 100 steps. With plain
-    means the minimum takes up to 864.
+    Each chooses a regularisation strength from its own grid and folds. On TREC, with 500 tested,
+    our four strengths are within 0.2 points in the folds and 0.4 on test. The vectors are whitened
+    because the engine stops scikit-learn after 100 steps; with plain means the minimum takes up to
+    864.
     """
     pytest.importorskip("torch", reason="PyTorch is not installed")
     from convsim_mini.evaluation import classifiers
     monkeypatch.syspath_prepend(data_folder / "senteval" / "engine")
     monkeypatch.setattr(inspect, "getargspec", lambda of: inspect.getfullargspec(of)[:4],
-                        raising=False)                        # Python 3.11 removed it
-    engine = pytest.importorskip("senteval.engine", reason="SentEval's engine is not there")
+                        raising=False)                        # removed in Python 3.11
+    engine = pytest.importorskip("senteval.engine", reason="SentEval's engine is missing")
     task, settings = tasks[name], {"task_path": str(data_folder / "senteval"), "kfold": 5,
                                    "usepytorch": False}
     theirs = engine.SE(settings, lambda params, batch: whitened([*map(" ".join, batch)]),
@@ -68,7 +68,7 @@ def test_sentevals_own_engine_finds_what_ours_finds(
 
 @pytest.fixture
 def mteb(monkeypatch):
-    """The package mteb, which must not look for anything outside: a connection fails the test."""
+    """The package mteb, which must stay offline: any connection fails the test."""
     mteb = pytest.importorskip("mteb", reason="mteb is not installed")
     asked = []
     monkeypatch.setattr(socket.socket, "connect", lambda self, address: asked.append(address))
@@ -78,13 +78,13 @@ def mteb(monkeypatch):
 
 @pytest.fixture
 def model(mteb, trained):
-    """A run as mteb's model."""
+    """A run as a model for mteb."""
     from convsim_mini.evaluation.mteb_plugin import MtebModel
     return MtebModel(convsim_mini.load(trained[0]), "someone/small")
 
 
 def scores_of(mteb, model, name, split, data, **settings):
-    """mteb's figures of a model on its task NAME, whose data are replaced."""
+    """mteb's figures for a model on the task NAME, whose data are replaced."""
     task = mteb.get_task(name, eval_splits=[split])
     task.dataset, task.data_loaded = {"default": data}, True
     for setting, value in settings.items():
@@ -106,7 +106,7 @@ def test_mteb_finds_the_similarities_that_ours_finds(mteb, model):
 
 
 def test_mteb_searches_as_ours_does(mteb, model, pairs):
-    """The true reply among 300: how often it comes first."""
+    """How often the true reply comes first among 300."""
     import datasets
     inputs, replies = zip(*{reply: (text, reply) for text, reply in pairs}.values())
     sides = {side: datasets.Dataset.from_dict({"id": [f"{side}{k}" for k in range(300)],
@@ -117,13 +117,13 @@ def test_mteb_searches_as_ours_does(mteb, model, pairs):
     found = scores_of(mteb, model, "NFCorpus", "test", data)
     cosines = model.similarity(model.encoder.encode(list(inputs[:300])),
                                model.encoder.encode(list(replies[:300])))
-    assert float(cosines[:1, :1]) <= 1                        # as SummEval asks for one
+    assert float(cosines[:1, :1]) <= 1                        # SummEval asks for single ones
     first = np.mean(cosines.numpy().argmax(axis=1) == np.arange(300))
     assert found["recall_at_1"] == pytest.approx(first, abs=1e-4) and first > 0.02
 
 
 def test_mteb_is_told_runs_apart(mteb, model, trained):
-    """Or it would give back what it kept of another one."""
+    """Otherwise it would return cached results of another run."""
     from convsim_mini.evaluation.mteb_plugin import MtebModel
     assert isinstance(model, mteb.EncoderProtocol)
     meta = model.mteb_model_meta

@@ -1,4 +1,4 @@
-"""Picking the true reply: candidates, vectors, ranks, what words know, what is said of it."""
+"""Picking the true reply: candidates, vectors, ranks, the weight of words, messages."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ from conftest import command
 
 @pytest.fixture(scope="module")
 def run(trained):
-    """It must not be changed."""
+    """The trained Run; tests must not change it."""
     return load_run(trained[0])
 
 
@@ -70,7 +70,7 @@ def test_replies_are_ranked_by_u_and_the_response_networks_v(run, test_set):
 def test_the_weights_of_words_are_fitted_on_train_alone(test_set):
     corpus, pairs = test_set.corpus, test_set.pairs
     rng = np.random.default_rng(0)
-    other = corpus.train._replace(ids=np.where(                # other frequencies than test has
+    other = corpus.train._replace(ids=np.where(                # frequencies other than test's
         rng.random(len(corpus.train.ids)) < 0.5, 7, corpus.train.ids).astype(np.int32))
     corpus = corpus._replace(train=other)
     size = corpus.vocabulary.size
@@ -83,15 +83,15 @@ def test_the_weights_of_words_are_fitted_on_train_alone(test_set):
     dense = [some.toarray() for some in weighted]
     found = response.of_words(test_set._replace(corpus=corpus))
     agree = found["TF-IDF cosine"] == ranks_by_hand(*dense, test_set.candidates)
-    assert agree.mean() > 0.98                                # but for ties by rounding
+    assert agree.mean() > 0.98                                # except ties by rounding
     documents = bm25_documents(replies, total, df).toarray()
     expected = ranks_by_hand(term_counts(inputs, size).toarray(), documents, test_set.candidates)
     assert (found["BM25"] == expected).mean() > 0.98
 
 
 def test_words_weigh_what_is_best_on_dev_whatever_test_would_like(run, test_set, monkeypatch):
-    """On dev words know the replies or the opposite, on test the reverse."""
-    truth = np.eye(1, 100)                                    # the true reply stands in column 0
+    """On dev words know the replies and on test the opposite, or the other way round."""
+    truth = np.eye(1, 100)                                    # column 0 is the true reply
 
     def knowing(split):
         def pair_of(source, asked, pairs):
@@ -115,13 +115,13 @@ def test_words_weigh_what_is_best_on_dev_whatever_test_would_like(run, test_set,
     assert right["dev", "trained + 2.0 TF-IDF"] < 10 < alone
     _, told = [*right][-1]
     assert told in ("trained + 0.0 TF-IDF", "trained + 0.1 TF-IDF")
-    assert alone <= right["test", told] < 50                  # 2.0 would have 99 on test
+    assert alone <= right["test", told] < 50                  # 2.0 would reach 99 on test
 
 
 @pytest.mark.parametrize("one, other, ahead", [
-    # right at the same 200 of 400 inputs and at 15 more: certain because the inputs are paired
+    # right at the same 200 of 400 inputs and 15 more: certain, because the inputs are paired
     (np.repeat([1, 2], [215, 185]), np.repeat([1, 2], [200, 200]), True),
-    # right at 10 more, but mostly at others: not certain
+    # right at 10 more, but at mostly different inputs: uncertain
     (np.repeat([1, 2], [210, 190]), np.repeat([2, 1], [200, 200]), False)])
 def test_who_is_ahead_is_decided_by_the_paired_interval_of_right_answers(one, other, ahead):
     difference, low, high = response.lead(None, one, other)
@@ -149,7 +149,7 @@ def test_another_model_is_scored_by_the_same_functions(run, test_set):
 
 
 def test_a_run_that_goes_on_is_compared_with_the_one_before(run, test_set, trained):
-    """Where its pairs are others; after a second task on the same pairs with its first values."""
+    """That is, if its pairs differ; on the same pairs, with its own initial values."""
     config, corpus = dataclasses.replace(run.config, init=str(trained[0])), test_set.corpus
     name, _ = response.before_training(config, corpus)
     assert name == "before training"
@@ -158,7 +158,7 @@ def test_a_run_that_goes_on_is_compared_with_the_one_before(run, test_set, train
     assert all((model.params[key] == p).all() for key, p in run.model.params.items())
 
 
-# ---------------------------------------------------------------- the command of them all
+# ---------------------------------------------------------------- the command for all evaluations
 
 def test_a_run_is_evaluated_on_what_is_there_and_the_rest_is_named(run_copy, tmp_path, capsys):
     done = command("evaluation", run_copy, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""Figures in one shape: rows, tables, who is ahead, what others published, JSON, a new task."""
+"""Figures in one format: rows, tables, who is ahead, published figures, JSON, a new task."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from convsim_mini.training.run import load_run
 
 @pytest.fixture
 def toy(monkeypatch, tmp_path):
-    """The options of a run's command for a task of one file, and the task: lengths of texts."""
+    """Registers a toy task, the lengths of texts in one file; → options that select its data."""
     module = SimpleNamespace(
         __doc__="How long are its texts?", COMPARED="pieces",
         find=lambda data, run=None: {path.stem: path for path in data.glob("*.toy")},
@@ -106,7 +106,7 @@ def test_better_is_only_said_where_the_paired_interval_leaves_out_0():
                  for n in range(30)]
     right, wrong = ([float(k == place) for _ in questions for k in range(5)] for place in (1, 4))
     mixed = (right[:5] + wrong[:5]) * 15
-    nearly = right[:-5] + wrong[-5:]                          # many a resample lacks the last one
+    nearly = right[:-5] + wrong[-5:]                          # many resamples lack the last one
     for trained, said in ((right, "is ahead of the best baseline, mixed: MAP +"),
                           (mixed, "cannot be told apart from the best baseline, mixed: MAP +0.0"),
                           (wrong, "is behind the best baseline, mixed: MAP -")):

@@ -1,4 +1,4 @@
-"""SentEval's tasks: official files and their traps; who learns from which rows; tables."""
+"""SentEval's tasks: official files and their traps; which rows are learned from; tables."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ from convsim_mini.evaluation.senteval import FILES, TransferTask
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import load_run
 
-FORMS = {    # a line of each file, as it is published
+FORMS = {    # a line of each file, as published
     "SST-2": "{one} \t{label}\n", "SST-5": "{label} {one}\n", "TREC": "{label}:other {one}\n",
     "MRPC": "{label}\t1\t2\t{one}\t{other}\r\n",
     "SICK-E": "{k}\t{one}\t{other}\t{score}\t{label}\n",
@@ -27,13 +27,13 @@ HEADERS = {"MRPC": "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n",
 
 
 def row(name, k):
-    """What row k of a task holds: label, score, two sentences with every trap of the originals."""
-    quote = "'" if name == "SNLI" else '"'                    # it never ends
+    """The fields of a task's row k: label, score, two sentences with all traps of the originals."""
+    quote = "'" if name == "SNLI" else '"'                    # never closed
     accent = "\x85" if FILES[name].encoding == "latin-1" else "cr\u00e8me \u20ac"
     words = ("good", "bad", "film", "who")
     one, other = (f"a {words[(k + side) % 4]} {quote}{accent} {words[k % 3]}" for side in (0, 1))
     if "label" not in FILES[name].row and name != "SNLI" and k == 3:
-        one = ""                                              # an empty line is a row
+        one = ""                                              # an empty line is a row, too
     names, (low, high) = FILES[name].labels, FILES[name].grades or (1, 5)
     return {"k": k, "label": names[k % len(names)] if names else "NEUTRAL",
             "score": low + k % (2 * (high - low) + 1) / 2, "one": one, "other": other}
@@ -41,7 +41,7 @@ def row(name, k):
 
 @pytest.fixture
 def classifiers():
-    """The module; its classifiers learn in this process."""
+    """The module, whose classifiers learn in this process."""
     joblib = pytest.importorskip("joblib", reason="scikit-learn is not installed")
     from convsim_mini.evaluation import classifiers
     with joblib.parallel_config(backend="sequential"):
@@ -50,21 +50,21 @@ def classifiers():
 
 @pytest.fixture
 def processes(classifiers):
-    """A function that gives a context, in which classifiers learn as in the command: processes."""
+    """A function → a context in which classifiers learn in processes, as in the command."""
     from joblib import parallel_config
     return lambda: parallel_config(backend="loky")
 
 
 @pytest.fixture
 def small(classifiers, tmp_path, monkeypatch):
-    """A folder with all tasks in small, whose official numbers of rows are 60, 61 and 62."""
+    """A folder with all tasks in miniature; official numbers of rows become 60, 61 and 62."""
     for name, files in FILES.items():
         monkeypatch.setattr(files, "counts", {
             file: 60 + place for place, file in enumerate(files.counts)})
         for file, count in files.counts.items():
             path = tmp_path / PLACES.get(name, "senteval/downstream") / file
             path.parent.mkdir(parents=True, exist_ok=True)
-            if name != "SICK-R":                              # its files are those of SICK-E
+            if name != "SICK-R":                              # it shares SICK-E's files
                 form = FORMS.get(name, "{one} \n")
                 text = HEADERS.get(name, "") + "".join(
                     form.format(**row(name, k)) for k in range(count))
@@ -79,7 +79,7 @@ def found_in(folder):
 
 
 def task_of(labels, *counts, sides=1, **settings):
-    """A TransferTask of single sentences, or of pairs; counts: of train, dev and test."""
+    """A TransferTask of sentences or pairs; counts: rows of train, dev and test."""
     parts = np.repeat(["train", "dev", "test"], counts or (0, 0, len(labels)))
     return TransferTask(["x"] * sides * len(labels), labels, parts, **settings)
 
@@ -152,7 +152,7 @@ def test_without_data_or_scikit_learn_it_says_what_it_needs(tmp_path, monkeypatc
     with pytest.raises(UserError, match=f"{tmp_path}: lacks MR/rt-polarity.neg"):
         senteval.find(tmp_path)
     paths = [tmp_path / "stsbenchmark" / f"sts-{part}.csv" for part in ("train", "dev")]
-    paths[0].parent.mkdir()                                   # where other evaluations have it
+    paths[0].parent.mkdir()                                   # where other evaluations expect it
     for path in paths:
         path.write_text("")
     monkeypatch.setitem(sys.modules, "sklearn", None)
@@ -179,13 +179,13 @@ def test_the_official_files_have_the_official_counts(data_folder, classifiers):
         assert (tasks[name].labels.min(), tasks[name].labels.max()) == (low, high)
 
 
-# ---------------------------------------------------------------- who learns from which rows
+# ---------------------------------------------------------------- which rows are learned from
 
 @pytest.fixture
 def fits(classifiers, monkeypatch):
-    """A list of what classifiers learn from and answer, in this process: (rows, rows) each.
+    """A list of (rows learned from, rows predicted), one per prediction in this process.
 
-    The features of row k are k.
+    The feature of row k is k.
     """
     calls = []
 
@@ -208,9 +208,9 @@ def test_no_row_is_judged_or_tested_by_a_classifier_that_saw_it(classifiers, fit
     assert len(fits) == 10 * (4 * 10 + 1) and not any(train & tested for train, tested in fits)
     finals = [(train, tested) for train, tested in fits if len(train) == 90]
     assert len(finals) == 10 and set().union(*(tested for _, tested in finals)) == {*range(100)}
-    for train, tested in fits:                                # a strength is chosen inside a train
+    for train, tested in fits:                                # strengths are chosen within train
         assert any(train | tested <= whole for whole, _ in finals) or (train, tested) in finals
-        assert abs(2 * sum(int(k) % 2 for k in tested) - len(tested)) <= 1    # each class's share
+        assert abs(2 * sum(int(k) % 2 for k in tested) - len(tested)) <= 1    # stratified
     fits.clear()
     classifiers.learn(rows, task_of(labels, 60, 20, 20))
     train, dev, test = {*range(60)}, {*range(60, 80)}, {*range(80, 100)}
@@ -223,7 +223,7 @@ def test_no_row_is_judged_or_tested_by_a_classifier_that_saw_it(classifiers, fit
 
 def test_processes_find_what_one_process_finds_and_a_killed_one_ends_the_command(
         classifiers, processes, monkeypatch):
-    """To the bit, and every time."""
+    """Results are bit-identical every time."""
     x, labels = np.random.default_rng(0).standard_normal((90, 6)), np.arange(90) % 3
     monkeypatch.setattr(classifiers, "STRENGTHS", (1e-3, 1e-2))
     for task in (task_of(labels), task_of(labels, 50, 20, 20), task_of(labels / 2, 50, 0, 40)):
@@ -245,10 +245,10 @@ def test_the_strength_is_the_best_one_on_dev(classifiers, monkeypatch, scored):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((400, 80))
     labels = (x[:, 0] + rng.standard_normal(400) > 0).astype(int)
-    x[:, 0] *= 5                                              # costs little of the penalty
+    x[:, 0] *= 5                                              # a small weight, hardly penalised
     if scored:
         labels = np.clip(2.5 + x[:, 0] / 5 + rng.normal(0, 0.3, 400), 1, 4)
-    strengths = (1e-5, 0.3)                                   # the first one learns by heart
+    strengths = (1e-5, 0.3)                                   # the first one overfits
     monkeypatch.setattr(classifiers, "STRENGTHS", strengths)
     models = [classifiers.Classifier(strength).fit(x[:100], labels[:100]) for strength in strengths]
     measure = pearson if scored else lambda said, true: np.mean(said == true)
@@ -287,11 +287,11 @@ def test_a_score_is_shared_among_its_two_grades(classifiers):
 
 
 def test_the_penalty_is_half_the_strength_times_the_squared_weights(classifiers):
-    """Against the formula: the gradient of the mean loss plus λ/2 ‖W‖² is 0."""
+    """By the formula: the gradient of the mean loss plus λ/2 ‖W‖² is 0."""
     rng = np.random.default_rng(0)
     x, labels = rng.standard_normal((80, 3)), rng.integers(0, 2, 80)
     model = classifiers.Classifier(0.05).fit(x, labels).model
-    error = model.predict_proba(x)[:, 1] - labels             # of two classes one row of weights
+    error = model.predict_proba(x)[:, 1] - labels             # two classes: one row of weights
     np.testing.assert_allclose(x.T @ error / 80 + 0.05 * model.coef_[0], 0, atol=1e-3)
 
 
@@ -354,7 +354,7 @@ def test_a_run_and_word_vectors_are_measured_on_all_tasks_there(small, run_copy,
 
 
 def test_each_row_learns_from_its_own_vectors(trained, classifiers, monkeypatch):
-    """A run's are those of `encode`."""
+    """A run's vectors are those of `encode`."""
     run = load_run(trained[0])
     seen = []
     monkeypatch.setattr(classifiers, "learn", lambda vectors, task: seen.append(vectors))

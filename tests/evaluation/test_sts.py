@@ -1,4 +1,4 @@
-"""STS: the official files and their traps, the years, similarity, what is said of it."""
+"""STS: the official files and their traps, the years, similarity, messages."""
 
 import csv
 import re
@@ -29,7 +29,7 @@ def test_official_files_keep_all_their_rows(data_folder, name, rows_if_quoted, g
     path = sts.find(data_folder)[name]
     found = sts.read(path)
     assert Counter(found.genres.tolist()) == genres and len(found.labels) == sum(genres.values())
-    with open(path, encoding="utf-8", newline="") as file:    # a quotation mark swallows rows
+    with open(path, encoding="utf-8", newline="") as file:    # quotation marks swallow rows
         assert len(list(csv.reader(file, delimiter="\t"))) == rows_if_quoted
 
 
@@ -92,7 +92,7 @@ def test_files_are_found_in_the_folder_or_below_it_and_else_it_is_said(tmp_path)
 
 @pytest.fixture
 def year(tmp_path, monkeypatch):
-    """The folder of a year of two sets, of 12 and 30 scored pairs and 5 without a score each."""
+    """A year's folder with two sets, of 12 and 30 scored pairs, each with 5 unscored ones."""
     monkeypatch.setitem(sts.COUNTS, "STS16-en-test", {"plagiarism": 12, "headlines": 30})
     folder = tmp_path / "senteval" / "downstream" / "STS" / "STS16-en-test"
     folder.mkdir(parents=True)
@@ -172,7 +172,7 @@ def test_angular_similarity_is_minus_the_angle():
     u, v = np.eye(20)[[3] * 50], np.zeros((50, 20))
     v[:, 3], v[:, 7] = np.cos(angles), np.sin(angles)
     np.testing.assert_allclose(sts.angular_similarity(u, v), -angles, atol=1e-7)
-    # In float32 a unit vector's square is not exactly 1, and the arc is steep there.
+    # In float32 a unit vector's square is not exactly 1, and arccos is steep there.
     x = np.random.default_rng(0).standard_normal((50, 20)).astype(np.float32)
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     np.testing.assert_allclose(sts.angular_similarity(x, x), 0, atol=2e-3)
@@ -194,7 +194,7 @@ def test_a_runs_rows_are_its_vectors_plain_and_tuned(run_copy):
 
 
 def test_whatever_encodes_is_scored_by_its_cosines(encoder):
-    """A function from texts to vectors, of any length, stands where a Run may stand."""
+    """A function from texts to vectors of any length can be used instead of a Run."""
     own = sts.read(sts.OWN)
     lengths = iter(np.random.default_rng(0).uniform(0.1, 9, 10_000))
 
@@ -211,7 +211,7 @@ def test_whatever_encodes_is_scored_by_its_cosines(encoder):
 
 @pytest.mark.filterwarnings("error")
 def test_figures_are_r_of_all_and_of_each_genre_there_and_rho():
-    genres = np.repeat(["news", "captions"], [20, 40])        # of forums there are none
+    genres = np.repeat(["news", "captions"], [20, 40])        # there are no forums
     labels, similarity = np.random.default_rng(0).random((2, 60))
     pairs = Sts(genres, labels, [], [])
     assert sts.title("train", pairs).startswith("STS train, 60 pairs (captions 40, news 20)")

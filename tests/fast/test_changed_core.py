@@ -1,4 +1,4 @@
-"""Whoever changes a function of core runs it: its twin stays out, and the figures move."""
+"""A changed function of core really runs: its twin is not used, and the figures change."""
 
 import json
 import os
@@ -18,10 +18,10 @@ from twin_cases import uninstall
 from write_fingerprints import of_today
 
 PACKAGE = ROOT / "convsim_mini"
-ONE = ["--model.response_hidden"]    # as by default: one layer for the encoder, one for responses
+ONE = ["--model.response_hidden"]    # the default: one layer for the encoder, one for responses
 THREE = ["--model.layers", "16", "16", "16"]
-# What DESIGN.md says under "Change X, see Y": the file, what stands there, what is put there,
-# options of training.
+# The changes of "Change X, see Y" in DESIGN.md: the file, (old text, new text), options of
+# training.
 CHANGES = {
     "activation": ("layers", [
         ("y = array_module(x).tanh(x)\n    return y, y", "return x * (x > 0), x"),
@@ -37,7 +37,7 @@ CHANGES = {
 
 
 def copied(folder, name=None, edits=()):
-    """A copy of the package in a folder, with edits in one file of core."""
+    """Copy the package to a folder, with edits in one file of core; → folder."""
     shutil.copytree(PACKAGE, folder / "convsim_mini", ignore=shutil.ignore_patterns("__pycache__"))
     for old, new in edits:
         path = folder / "convsim_mini" / "core" / f"{name}.py"
@@ -53,7 +53,7 @@ def run(folder, *arguments, **environment):
 
 
 def trained_losses(folder, arguments, *options, **environment):
-    """The losses of ten steps by the copy in a folder, what it says on stderr of changes."""
+    """The losses of ten steps of a folder's copy, and what it reports as changed on stderr."""
     done = run(folder, "-m", "convsim_mini.train", *arguments, "--steps", 10, "--evaluations", 1,
                "--run", "run", *options, **environment)
     assert done.returncode == 0, done.stderr
@@ -64,7 +64,7 @@ def trained_losses(folder, arguments, *options, **environment):
 
 @pytest.fixture(scope="module")
 def as_it_is(tmp_path_factory, arguments):
-    """The losses of the package as it is, with one layer and with three."""
+    """The losses of the unchanged package, with one layer and with three."""
     found = {}
     for options in (ONE, THREE):
         folder = copied(tmp_path_factory.mktemp("as_it_is"))
@@ -79,7 +79,7 @@ def test_a_first_change_is_seen_in_the_losses(change, as_it_is, tmp_path, argume
     found, _ = trained_losses(copied(tmp_path, name, edits), arguments, *options)
     before = as_it_is[len(options)]
     assert abs(found[-1] - before[-1]) > 1e-3 * before[-1], (found, before)
-    if change == "activation":                                # one layer computes none
+    if change == "activation":                                # a single layer has none
         shutil.rmtree(tmp_path / "run")
         assert trained_losses(tmp_path, arguments, *ONE)[0] == as_it_is[len(ONE)]
 
@@ -104,7 +104,7 @@ def test_a_changed_function_is_named_and_so_is_none_for_a_comment(tmp_path, argu
 
 
 def test_the_other_of_a_changed_pair_stays_plain_too(monkeypatch):
-    """They share a cache, in which a twin may keep other things."""
+    """They share a cache, whose content may differ between a twin and core."""
     def products(*factors):
         raise ZeroDivisionError("a twin ran")
 
@@ -113,7 +113,7 @@ def test_the_other_of_a_changed_pair_stays_plain_too(monkeypatch):
         "" if function is losses.batch_softmax_forward else tested[fingerprints.name_of(function)]))
     tested, u = json.loads(fingerprints.FILE.read_text(encoding="utf-8")), np.ones((3, 2))
     fast.install()
-    monkeypatch.setattr(host, "products", products)           # both twins call it
+    monkeypatch.setattr(host, "products", products)           # both twins call this
     losses.batch_softmax_backward(1.0, losses.batch_softmax_forward(u, u)[1])
     with pytest.raises(ZeroDivisionError):
         layers.linear_backward(u, (u, np.ones((2, 2))))

@@ -1,4 +1,4 @@
-"""The loops that numba may compile: equal to what they replace, in Python and compiled."""
+"""The loops that numba may compile, in Python and compiled: equal to what they replace."""
 
 import sys
 
@@ -8,12 +8,12 @@ import pytest
 from convsim_mini.core import optim
 from convsim_mini.fast import devices, host, loops
 
-LENGTHS = (0, 1, 7, 8, 9, 16, 31)    # rows in a sum: none, below, at and above the eight at a time
+LENGTHS = (0, 1, 7, 8, 9, 16, 31)    # rows per sum: none; below, at and above the block of eight
 
 
 @pytest.fixture(params=["Python", "numba"])
 def way(request):
-    """A function that makes a loop ready: as it stands, or compiled."""
+    """A function: loop → the loop itself, or compiled."""
     if request.param == "Python":
         return lambda loop: loop
     pytest.importorskip("numba", reason="numba is not installed: pip install numba")
@@ -21,10 +21,10 @@ def way(request):
 
 
 def sums_error(sum_rows, dtype=np.float64):
-    """How far a sum_rows is from adding up row by row."""
+    """The largest error of sum_rows, compared with adding up row by row."""
     rng = np.random.default_rng(0)
     table = rng.standard_normal((23, 11)).astype(dtype)
-    offsets = 3 + np.cumsum([0, *LENGTHS])    # a part: what stands before it is another one's
+    offsets = 3 + np.cumsum([0, *LENGTHS])    # a part: ids before it belong to another
     ids = rng.integers(0, 23, offsets[-1] + 2).astype(np.int32)
     y = np.full((len(LENGTHS), 11), np.nan, dtype)
     sum_rows(y, table, ids, offsets)
@@ -33,7 +33,7 @@ def sums_error(sum_rows, dtype=np.float64):
 
 
 def steps_error(step_rows, adagrad, dtype=np.float64):
-    """How far two steps of a step_rows are from row-wise Adagrad's, or SGD's, formula."""
+    """The largest error of two steps of step_rows against row-wise Adagrad's or SGD's formula."""
     rng = np.random.default_rng(1)
     table = rng.standard_normal((23, 11)).astype(dtype)
     squares = np.full(23, 0.1, dtype) if adagrad else None
@@ -50,7 +50,7 @@ def steps_error(step_rows, adagrad, dtype=np.float64):
 
 
 def test_loops_are_what_they_replace(way):
-    assert sums_error(host.sum_into) < 1e-13                  # few rows: SciPy's
+    assert sums_error(host.sum_into) < 1e-13                  # few rows: by SciPy
     assert sums_error(way(loops.sum_rows)) < 1e-13
     assert sums_error(way(loops.sum_rows), np.float32) < 1e-5
     for adagrad in (False, True):
@@ -85,7 +85,7 @@ def test_few_rows_do_not_wait_for_numba(monkeypatch):
 
 @pytest.fixture
 def fresh():
-    """numba is looked for anew, and once more after the test."""
+    """Makes the package look for numba again, now and after the test."""
     for kept in (loops.numba_module, loops.compiled):
         kept.cache_clear()
     yield
@@ -93,7 +93,7 @@ def fresh():
         kept.cache_clear()
 
 
-@pytest.mark.parametrize("error", [ModuleNotFoundError, ImportError])    # ImportError: another's
+@pytest.mark.parametrize("error", [ModuleNotFoundError, ImportError])    # wrong version
 def test_without_a_fitting_numba_scipy_computes(error, fresh, monkeypatch):
     class Finder:
         def find_spec(self, name, *_):

@@ -1,4 +1,4 @@
-"""Work shared out among threads: every item once, and the results those of one thread."""
+"""Work divided among threads: every item once, with the same results as one thread."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ def test_fair_shares_are_all_items_once_and_nearly_equal_work(items, number, cor
 def test_a_thread_that_has_not_begun_its_part_is_not_waited_for(cores):
     cores(2)
     gate = threading.Event()
-    busy = threads._threads().submit(gate.wait, 5)            # as if another process had its core
+    busy = threads._threads().submit(gate.wait, 5)            # as if its core were busy
     assert threads.on_all_cores(lambda part: part + 1, range(3)) == [1, 2, 3]
     assert not busy.done()
     gate.set()

@@ -1,4 +1,4 @@
-"""Each faster twin on the host gives what the function of core gives; each has a case."""
+"""Each faster twin on the host returns what its function of core does; each has a case."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from twin_cases import (
 
 @pytest.fixture(params=[1, 2, 5])
 def cores(request, monkeypatch):
-    """The twins, their work shared out among one, two or five threads, however little it is."""
+    """Installs the twins; even small work is divided among one, two or five threads."""
     monkeypatch.setattr(threads, "number_of_cores", lambda: request.param)
     monkeypatch.setattr(threads, "_own_threads", True)
     monkeypatch.setattr(threads, "LARGE_PRODUCT", 0)
@@ -27,7 +27,7 @@ def cores(request, monkeypatch):
 
 
 def errors(function, case, dtype, seed):
-    """How far a twin is from its function, array by array, relative to the largest number."""
+    """The twin's largest error in each array, relative to the largest value."""
     arguments = case(np.random.default_rng(seed), dtype)
     faster = results_of(function, arguments)
     with plain():

@@ -1,4 +1,4 @@
-"""Write convsim_mini/fast/fingerprints.json, once every twin gives what core gives.
+"""Write convsim_mini/fast/fingerprints.json if every twin returns what core does.
 
     python tests/fast/write_fingerprints.py
 """
@@ -16,12 +16,12 @@ from convsim_mini.fast.twins import TWINS
 
 
 def of_today():
-    """What the file should hold: name → fingerprint of each function that has a twin."""
+    """What the file should contain: name → fingerprint of each function that has a twin."""
     return {name_of(plain): fingerprint(plain) for plain in TWINS}
 
 
 if __name__ == "__main__":
-    # Without fingerprints no twin stands in, and the comparison would be of core with itself.
+    # Without fingerprints no twin would run, and core would be compared with itself.
     before, new = FILE.read_text(encoding="utf-8"), json.dumps(of_today(), indent=2)
     FILE.write_text(f"{new}\n", encoding="utf-8")
     code = subprocess.call([sys.executable, "-m", "pytest", "-q", "tests/fast/test_twins.py",

@@ -1,4 +1,4 @@
-"""A trained run at work: vectors of sentences on their own, tables, files of any length."""
+"""Using a trained run: vectors of single sentences, tables, and files of any length."""
 
 import gzip
 import importlib
@@ -114,7 +114,7 @@ def test_an_encoder_is_a_step_of_a_scikit_learn_pipeline(encoder):
 
 @pytest.fixture(params=["encoder", "index", "opened", "exported"])
 def guest(request, trained, tmp_path, monkeypatch):
-    """A public object, as other programs have one, and a function: it, a text → an array."""
+    """A public object that other programs hold, and a function: (object, text) → array."""
     if request.param == "exported":
         export.write_model(tmp_path, convsim_mini.load(trained[0]))
         monkeypatch.syspath_prepend(tmp_path)
@@ -158,11 +158,11 @@ def test_what_a_transformer_cuts_is_counted(encoder, capsys):
 def test_vectors_are_the_models_own_or_times_the_tuned_matrix(trained):
     run = load_run(trained[0])
     packed = run.vocabulary.encode(SENTENCES)
-    assert packed.lengths[2] == 1                             # of "", in a run from the corpus
+    assert packed.lengths[2] == 1                             # of "": run trained on the corpus
     plain = embed(run.model, packed)
     np.testing.assert_allclose(encoder_of(run).encode(SENTENCES), plain, rtol=0, atol=1e-6)
     np.testing.assert_allclose(encoder_of(run).encode_responses(SENTENCES), respond(
-        run.model, plain), rtol=0, atol=1e-6)                 # of unit length in this run
+        run.model, plain), rtol=0, atol=1e-6)                 # unit length in this run
     with pytest.raises(UserError, match="has no tuned matrix; make one: .*tune"):
         encoder_of(run, tuned=True)
     tuned = run._replace(tuned=np.random.default_rng(0).standard_normal((16, 16)).astype("f4"))
@@ -184,7 +184,7 @@ def test_a_sentence_whose_words_are_all_unknown_is_named(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lines.txt").write_text("\u2603 \u2604\nfudazi\n")
     encode.main([str(trained[0]), "--file", "lines.txt", "--index", "index"])
-    assert "known" not in capsys.readouterr().err             # of lines to search nothing is said
+    assert "known" not in capsys.readouterr().err             # searched lines are not reported
     encode.main([str(trained[0]), "\u2603 \u2604", "\u2603 fudazi", ".", "", *options])
     told = [line for line in capsys.readouterr().err.split("\n") if "known" in line]
     assert told == [f'"{text}": none of its words is known, so its vector says little'
@@ -265,4 +265,4 @@ def test_memory_does_not_grow_with_a_file_whose_vectors_are_written(
         encode.main([str(trained[0]), "--file", "a.gz", "--out", "out.npy"])
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < peaks[0] + 300_000                      # the text alone is a megabyte longer
+    assert peaks[1] < peaks[0] + 300_000                      # the text itself is 1 MB longer

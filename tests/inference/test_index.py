@@ -1,4 +1,4 @@
-"""Search: what an index finds is what an exact search of the file finds; tables; an index grows."""
+"""Search: an index finds what an exact search of the file finds; tables; adding rows."""
 
 import gzip
 import json
@@ -30,7 +30,7 @@ QUERIES = ["fudazi vobamu", "you?", ""]
 
 @pytest.fixture(scope="module")
 def lines(pairs):
-    """Lines of all kinds, some of them twice, in random order."""
+    """Lines of all kinds, some of them repeated, in random order."""
     some = [text for pair in pairs[:700] for text in pair]
     odd = ["", "caf\u00e9 \U0001f600", "a\rb\u2028c", "fudazi vobamu", "fudazi vobamu"]
     return np.random.default_rng(1).permutation([*some, *odd]).tolist()
@@ -63,24 +63,24 @@ def said(trained, capsys):
 
 
 def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, said):
-    """All lines, each with its number and its cosine; the best first."""
+    """All lines, best first, each with its number and its cosine."""
     assert said("--file", file, "--index", "index") == "index: 1,405 rows\n"
     assert sorted(path.name for path in file.parent.iterdir()) == ["index", "lines.txt"]
     shown = said("--search", file, *QUERIES)
     first = [line.split()[0] for line in shown.split("\n\n")[0].splitlines()[1:]]
     assert len(first) == 10 and first[0] == "2.000" and shown.count("line ") == 30
     in_memory = index_of(encoder, rows_of_file(file))
-    file.unlink()                                             # from here on the index has all
+    file.unlink()                                             # the index needs no file
     assert said("--index", "index", *QUERIES) == shown
     opened = open_index("index", encoder)
     assert opened.column == "line" and in_memory.texts == opened.texts == lines
     cosines = encoder.encode(QUERIES) @ encoder.encode(lines).T * [line != "" for line in lines]
     words = tfidf_in_loops(QUERIES, lines)
-    # a cosine adds up errors of two unit vectors' numbers, with random signs
+    # a cosine sums the errors of two unit vectors' values, which have random signs
     error = 2 * np.sqrt(encoder.dimension) * rounding(encoder, lines)
     assert error < 1e-4
     known, unknown = opened.tfidf.scores(["fudazi", "fudazi zucchini"])
-    assert (known == unknown).all() and known.max() > 0       # words of no row do not count
+    assert (known == unknown).all() and known.max() > 0       # words in no row do not count
     assert not any(some.any() for some in opened.tfidf.scores(["zucchini", ""]))
     texts = Counter(lines)
     for weight in (0, 1, 2.5):
@@ -97,7 +97,7 @@ def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, sa
 
 
 def tfidf_in_loops(queries, texts):
-    """The cosines of TF-IDF by its definition: (queries, texts)."""
+    """TF-IDF cosines by definition: (queries, texts)."""
     texts = [Counter(tokenize(text)) for text in texts]
 
     def vector(counts):
@@ -279,7 +279,7 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
     assert sorted(path.name for path in table.parent.iterdir()) == [
         "index", "more.csv", "tickets.csv"]
     assert (table.parent / "index" / "mine").read_text() == "precious"
-    if sys.platform != "win32":                               # which has no such permissions
+    if sys.platform != "win32":                               # Windows has no such permissions
         assert {name: (table.parent / "index" / name).stat().st_mode & 0o777
                 for name in modes} == modes
     assert len(encoder.search("index", "a")) == len(open_index("index", encoder).search(["a"])[0])
@@ -298,8 +298,8 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
     held = open_index("index", encoder)
     rows = [row for row in map(held.row, range(len(held))) if row["ticket"] == "T7"]
     assert [row["answer"] for row in rows] == ["no"]
-    del held                                                  # Windows replaces no mapped file
-    # rows without a key stay
+    del held                                                  # Windows cannot replace a mapped file
+    # rows without a key are kept
     written(more, "question,answer,ticket\na,b,\nc,d,\nzucchini,new,T302\ne,f,7.0\n")
     assert said(*add) == "index: 4 added, 1 replaced; 305 rows\n"
     written(more, "question,answer,ticket\ne,g,7\n")

@@ -34,7 +34,7 @@ TALK = [("how are you?", "fine."), ("who is it?", "How old are you?"), ("well?",
 
 
 def test_echoes_are_left_out_and_equal_replies_shown_once(encoder):
-    """Of all words of both an echo has 6 of 10 in common: "how old are they" has 3 of 5."""
+    """An echo shares at least 6 in 10 of both texts' words; "how old are they" shares 3 in 5."""
     rows = [{"message": message, "reply": reply} for message, reply in TALK]
     index = index_of(encoder, Rows("reply", "message", True, rows))
     best = best_replies(index, "how old are you", 9)
@@ -68,12 +68,12 @@ def test_a_run_s_replies_are_embedded_once_and_again_for_other_weights(
     assert (run_copy / KEPT / FILE).stat().st_ino == made
     other = convsim_mini.load(run_copy)
     other.identity["weights"] += 1
-    drawn = replies_of_run(other, run)                        # a share of them
+    drawn = replies_of_run(other, run)                        # a random sample of them
     assert len(drawn) == len(drawn.texts) == 500
     first = np.array([*map(kept.index, drawn.texts)]) / len(kept)
     assert 0.4 < first.mean() < 0.6                           # 5 standard deviations are 0.06
     shutil.rmtree(run_copy / KEPT)
-    (run_copy / KEPT).touch()                                 # so they cannot be kept
+    (run_copy / KEPT).touch()                                 # so that they cannot be stored
     assert len(replies_of_run(encoder, run)) == 500
 
 
@@ -98,7 +98,7 @@ def test_the_pairs_of_a_run_are_read_as_training_reads_them(trained, tmp_path):
 
 @pytest.fixture
 def chat(monkeypatch, capsys):
-    """A function: what is typed, as bytes, options of chat → what it prints, its errors."""
+    """A function: typed bytes, options of chat → what it prints, its errors."""
     def chat(text, *options):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
         command.main([*map(str, options)])
@@ -112,7 +112,7 @@ def test_the_command_answers_line_by_line(trained, tmp_path, chat):
         f'"{message}","{reply}"\n' for message, reply in TALK))
     out, err = chat(b"how old are you\n\n\xff", trained[0], "--replies", table,
                     "--columns", "Frage", "Antwort", "--k", 2)
-    assert err.count("none of its words is known") == 1        # of the last line
+    assert err.count("none of its words is known") == 1        # for the last line
     title, first, empty, last, end = out.split("> ")
     assert title.startswith("8 replies. ") and (empty, end) == ("\n", "\n")
     assert re.match(r"how old are you\n  \d\.\d\d  How old am I", first)

@@ -1,4 +1,4 @@
-"""A run goes on with other pairs: its words stay, and what changed is shown."""
+"""Continuing a run with other pairs: it keeps its words, and changes are shown."""
 
 import csv
 import json
@@ -27,14 +27,14 @@ def write_csv(path, pairs):
 
 @pytest.fixture(scope="module")
 def own_file(tmp_path_factory):
-    """500 pairs that the run has not seen, as CSV; some of their words are new."""
+    """A CSV of 500 pairs that the run has not seen; some of their words are new."""
     return write_csv(tmp_path_factory.mktemp("own") / "own.csv", (
         (f"{a} zucchini{k % 7}", b) for k, (a, b) in enumerate(generate_pairs(500, seed=8))))
 
 
 @pytest.fixture(scope="module")
 def tuned(trained, own_file, cache_folder, tmp_path_factory):
-    """The run of `trained` after 20 steps on them: folder, Finished."""
+    """The run of `trained` after 20 steps on those pairs: folder, Finished."""
     folder = tmp_path_factory.mktemp("tuned") / "run"
     done = command("train", "--init", trained[0], "--pairs", own_file, "--cache", cache_folder,
                    "--steps", 20, "--evaluations", 1, "--run", folder, cwd=folder.parent)
@@ -59,7 +59,7 @@ def test_the_run_keeps_its_words_and_shows_what_it_was_before(trained, tuned, ow
 def test_the_run_starts_from_the_parents_weights_and_is_compared_with_it(trained, tuned, capsys):
     before, after = (load_run(folder).model.params for folder in (trained[0], tuned[0]))
     name = "encoder.linear0.weight"
-    assert 0 < np.abs(before[name] - after[name]).max() < 0.1      # it did not start anew
+    assert 0 < np.abs(before[name] - after[name]).max() < 0.1      # did not start over
     evaluation_command.main("response", argv=[str(tuned[0])])
     rows = re.findall(r"^(before fine-tuning|trained) +\d", capsys.readouterr().out, re.MULTILINE)
     assert rows == ["trained", "before fine-tuning"]
@@ -77,7 +77,7 @@ def test_other_pairs_are_learned_in_8_epochs_at_a_third_of_the_presets_rates(
     same = parse_config(["--init", str(trained[0]), "--pairs", str(pair_file)])
     before = describe(trained[0]).config.optim.learning_rate
     assert (same.steps, same.optim.learning_rate) == (Config().steps, before)
-    for parent in (trained[0], tuned[0]):                     # however often a run goes on
+    for parent in (trained[0], tuned[0]):                     # however often it was continued
         after = parse_config(["--init", str(parent), *other])
         assert (after.steps, after.epochs, after.task) == (None, 8, "conversation")
         for name in ("learning_rate", "table_learning_rate"):

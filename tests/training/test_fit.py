@@ -1,4 +1,4 @@
-"""convsim_mini.fit: pairs of Python in, a SentenceEncoder out; its index of a table."""
+"""convsim_mini.fit: from Python pairs to a SentenceEncoder; its index of a table."""
 
 import gc
 from pathlib import Path
@@ -18,7 +18,7 @@ pandas = pytest.importorskip("pandas")
 
 @pytest.fixture
 def settings(cache_folder):
-    """Of a small run of two steps, as keywords."""
+    """Keyword arguments for a small run of two steps."""
     return {**parse(SMALL), "steps": 2, "evaluations": 1, "cache": cache_folder}
 
 
@@ -27,7 +27,7 @@ def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path,
     runs = [convsim_mini.fit(some, tmp_path / str(k), **settings) for k, some in enumerate(
         [pairs, pandas.DataFrame({"question": messages, "answer": replies}), str(pair_file),
          [pair_file]])]
-    assert capsys.readouterr().out.count("Picking the true reply among 100") == 4    # the verdict
+    assert capsys.readouterr().out.count("Picking the true reply among 100") == 4    # the summary
     vectors = [run.encode(["fudazi vobamu", "you?"]) for run in runs]
     assert len({found.tobytes() for found in vectors}) == 1
     assert [record["step"] for record in runs[0].log if "dev_p1" in record] == [0, 2]
@@ -68,7 +68,7 @@ def test_mistakes_are_named_before_anything_is_written(
 
 def test_pairs_may_come_one_by_one_but_must_be_there(pairs, settings, tmp_path):
     convsim_mini.fit((pair for pair in pairs), tmp_path / "run", **settings)
-    (tmp_path / "run").rename(tmp_path / "moved")             # its pairs are in it
+    (tmp_path / "run").rename(tmp_path / "moved")             # its pairs are inside
     file, = describe(tmp_path / "moved").config.pairs
     assert Path(file).parent == tmp_path / "moved"
     assert Path(file).read_text().count("\n") == len(pairs)

@@ -1,4 +1,4 @@
-"""What a model starts from: vectors of co-occurrence, the identity."""
+"""Initial values of a model: co-occurrence vectors, identity matrices."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ def test_left_singular_vectors_are_those_of_the_exact_decomposition():
     matrix = (u * 0.7 ** np.arange(40)) @ v.T
     found = left_singular_vectors(scipy.sparse.csr_matrix(matrix), 5, rng)
     assert found.shape == (60, 5)
-    assert np.abs(np.abs((found * u[:, :5]).sum(axis=0)) - 1).max() < 1e-5       # up to the sign
+    assert np.abs(np.abs((found * u[:, :5]).sum(axis=0)) - 1).max() < 1e-5       # up to sign
 
 
 @pytest.mark.parametrize("condition", [1, 1e3, 1e5, np.inf])
@@ -41,7 +41,7 @@ def test_orthonormal_columns_span_what_these_do(condition):
 
 
 def toy_split():
-    """Words 1 and 2 stand beside 5 or 6, words 3 and 4 beside 7 or 8; 9 stands alone."""
+    """Words 1 and 2 appear next to 5 or 6, words 3 and 4 next to 7 or 8; 9 appears alone."""
     rng, sentences = np.random.default_rng(1), []
     for _ in range(400):
         topic = rng.integers(2)
@@ -77,7 +77,7 @@ def test_neighbours_are_at_most_five_words_away():
 
 @pytest.mark.parametrize("start", ["corpus", "random"])
 def test_a_table_is_normal_numbers_or_svd_weighted_by_rarity(start):
-    """Row by row: of a piece its SVD, times a/(a + p), and zero of a bigram; or all normal."""
+    """Rows of pieces: their SVD times a/(a + p), of bigrams: zero; or all normal."""
     vocabulary = Vocabulary([f"w{k}" for k in range(1, 10)], list(range(90, 0, -10)))
     corpus = SimpleNamespace(vocabulary=vocabulary, train=toy_split())
     model = ModelConfig(embedding_dim=12, start=start)
@@ -85,8 +85,8 @@ def test_a_table_is_normal_numbers_or_svd_weighted_by_rarity(start):
     rng = np.random.default_rng(0)
     expected = rng.standard_normal((10, 12), np.float32)
     if start == "corpus":
-        found = ppmi_svd(toy_split(), 10, 12, rng)            # of 10 ids 9 columns
-        assert not found[[0, 9]].any()                        # without neighbours: stay random
+        found = ppmi_svd(toy_split(), 10, 12, rng)            # 10 ids give 9 columns
+        assert not found[[0, 9]].any()                        # no neighbours: stay random
         expected[1:9, :9] = found[1:9]
         expected *= [[A / (A + p)] for p in vocabulary.probabilities()]
     np.testing.assert_allclose(table[:10], expected, rtol=1e-6)
@@ -97,8 +97,8 @@ def test_a_table_is_normal_numbers_or_svd_weighted_by_rarity(start):
 def test_matrices_are_uniform_within_the_bound_of_glorot():
     config = ModelConfig(embedding_dim=40, layers=[30, 50], response_hidden=[60], encoder_bias=True)
     params = initial_parameters(config, np.zeros((9, 40), np.float32), np.random.default_rng(0))
-    assert params["encoder.linear1.bias"].shape == (50,)      # the last has one if it is asked for
-    small = {"response.linear1.weight": 0.1}                  # the last of a residual network
+    assert params["encoder.linear1.bias"].shape == (50,)      # the last one has it on request
+    small = {"response.linear1.weight": 0.1}                  # last layer of a residual network
     for name, p in params.items():
         if p.ndim == 2 and not name.endswith("embedding.weight"):
             bound = small.get(name, 1) * np.sqrt(6 / sum(p.shape))

@@ -1,4 +1,4 @@
-"""How much memory a training takes, in tables of embeddings: sizes, not times."""
+"""How much memory training takes, measured in embedding tables: sizes, not times."""
 
 import subprocess
 import sys
@@ -27,10 +27,10 @@ def test_a_training_and_its_summary_hold_one_table_at_a_time(arguments, tmp_path
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 1.5 * 4 * ROWS * WIDTH                      # 1.3; with a second table 2.3
+    assert peak < 1.5 * 4 * ROWS * WIDTH                      # measured: 1.3; two tables: 2.3
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak")
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc reports the peak")
 def test_loading_arrays_takes_their_size_once(tmp_path):
     size = 1 << 26
     save_arrays(tmp_path / "table", {"table": np.ones((size // 64, 16), np.float32)}, {})
@@ -40,4 +40,4 @@ def test_loading_arrays_takes_their_size_once(tmp_path):
                 "load_arrays(sys.argv[1]); print(peak() - before)")
     done = subprocess.run([sys.executable, "-c", measured, tmp_path / "table"], check=True,
                           capture_output=True, text=True)
-    assert int(done.stdout) * 1_024 < 1.5 * size              # with the file mapped as a whole: 2
+    assert int(done.stdout) * 1_024 < 1.5 * size              # if the whole file is mapped: 2

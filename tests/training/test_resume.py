@@ -1,4 +1,4 @@
-"""A run that is stopped, killed or goes wrong: what is kept, and how it goes on."""
+"""A run that is stopped, killed or fails: what is kept, and how it resumes."""
 
 import multiprocessing
 import os
@@ -45,19 +45,19 @@ OPTIONS = {
 
 @pytest.fixture(autouse=True)
 def no_pictures(monkeypatch):
-    """Drawing takes longer than these runs."""
+    """Draws no curves: that takes longer than these runs."""
     monkeypatch.setattr(monitor, "plot_curves", lambda *_: None)
 
 
 @pytest.fixture
 def last_checkpoint_kept(monkeypatch):
-    """At their end runs keep the newest weights and state, so that these can be compared."""
+    """Finished runs keep the newest weights and state, so that these can be compared."""
     monkeypatch.setattr(train, "finish", lambda *_: None)
 
 
 @pytest.fixture
 def config(pair_file, cache_folder, nli_folder, tmp_path):
-    """A function that makes the Config of a run of 40 steps, four checkpoints, in tmp_path/NAME."""
+    """A function: NAME → Config of a run of 40 steps, four checkpoints, in tmp_path/NAME."""
     def make(name, options=()):
         return parse_config([*SMALL, "--pairs", str(pair_file), "--cache", str(cache_folder),
                              "--steps", str(STEPS), "--evaluations", "4",
@@ -67,7 +67,7 @@ def config(pair_file, cache_folder, nli_folder, tmp_path):
 
 
 def wrap_step(monkeypatch, before):
-    """Let before(number of the call, from 0) run before each step; its result replaces the loss."""
+    """Call before(call number, from 0) before each step; a result other than None is the loss."""
     real, calls = chunks.loss_and_gradients, iter(range(10**9))
 
     def wrapped(*arguments):
@@ -92,7 +92,7 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(
     train.train(config("whole", OPTIONS[name]))
     begin = partial(train.train, config("parts", OPTIONS[name]))
     done = 0
-    for stop in stops:                                        # so many steps after the last one
+    for stop in stops:                                        # steps since the last stop
         if done + stop < STEPS:
             with monkeypatch.context() as patch:
                 wrap_step(patch, interrupt_at(stop))
@@ -115,14 +115,14 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(
 
 @pytest.mark.parametrize("owner, name, at", [
     (monitor.Monitor, "after_step", 7), (monitor.Monitor, "after_step", 10),
-    (monitor.Monitor, "log", STEPS)])    # between log lines; at one; after the last step
+    (monitor.Monitor, "log", STEPS)])    # between log lines; at a log line; after the last step
 def test_a_run_whose_folder_is_gone_ends_in_one_line(
         config, monkeypatch, tmp_path, owner, name, at):
     def vanishing(*arguments, **named):
         done(*arguments, **named)
         if at in arguments and (tmp_path / "run").exists():
             shutil.rmtree(tmp_path / "run")
-            os.kill(os.getpid(), signal.SIGINT)               # what is done next writes
+            os.kill(os.getpid(), signal.SIGINT)               # the response to it writes
 
     done = getattr(owner, name)
     monkeypatch.setattr(owner, name, vanishing)
@@ -137,7 +137,7 @@ def test_resuming_a_finished_run_changes_nothing(config, tmp_path, monkeypatch):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     with monkeypatch.context() as patch:
         patch.setattr(train, "finish", lambda *_: None)
-        train.train(config("again"))                          # killed just before its end
+        train.train(config("again"))                          # as if killed just before its end
     train.resume(tmp_path / "again")
     assert weights(tmp_path / "again") == weights(folder) and finished(tmp_path / "again")
 
@@ -145,7 +145,7 @@ def test_resuming_a_finished_run_changes_nothing(config, tmp_path, monkeypatch):
 # ---------------------------------------------------------------- the best step
 
 def on_dev(monkeypatch, *figures):
-    """Let dev have these P@1, one at each measurement."""
+    """Make the measurements on dev give these P@1, in order."""
     real, left = train.measuring_dev, [*figures]
 
     def measuring(*arguments):
@@ -158,7 +158,7 @@ def on_dev(monkeypatch, *figures):
 @pytest.mark.parametrize("best", [10, 20, 40])
 def test_a_run_ends_with_the_step_that_is_best_on_dev(
         config, last_checkpoint_kept, monkeypatch, tmp_path, best):
-    """P@1 is made to be highest at one step, whose bits are then what `load` opens."""
+    """P@1 is made highest at one step; `load` then opens exactly that step's weights."""
     on_dev(monkeypatch, 50.0, *(99.0 if step == best else 5.0 for step in (10, 20, 30, 40)))
     folder, *_ = train.train(config("run"))
     assert (describe(folder).step, describe(newest(folder)).step) == (best, 40)
@@ -195,7 +195,7 @@ def test_half_the_bits_of_a_finished_run_measure_the_same(config):
     ours, theirs = (sts.scores(run, pairs, encoder_of(run).encode) for run in (halved, whole))
     for row, found in ours.items():
         np.testing.assert_allclose(found, theirs[row], atol=2e-3, err_msg=row)
-    train.resume(folder)                                      # it is finished and stays as it is
+    train.resume(folder)                                      # it is finished, so nothing changes
     assert load_run(folder).weights == halved.weights
 
 
@@ -217,7 +217,7 @@ def test_what_multitask_and_nli_call_best_counts_their_own_task(config, tmp_path
 # ---------------------------------------------------------------- SIGKILL
 
 def slow_save(arrays, path, metadata):
-    """Like save_file, but half a file stands there for a while, so that some kills fall on it."""
+    """Like save_file, but only half the file exists for a while, so that some kills hit it."""
     whole = checkpoint_save(arrays, f"{path}.whole", metadata)
     data = Path(f"{path}.whole").read_bytes()
     os.unlink(f"{path}.whole")
@@ -233,7 +233,7 @@ checkpoint_save = arrays_file.save_file
 
 
 def work(action, *arguments):
-    """What the process to be killed does: train.ACTION(*arguments), slowly saved, nothing drawn."""
+    """Run in the process to be killed: train.ACTION(*arguments), saving slowly, drawing nothing."""
     arrays_file.save_file = slow_save
     train.finish = lambda *_: None    # the last checkpoint is compared
     monitor.plot_curves = lambda *_: None
@@ -247,21 +247,21 @@ def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(
     options = ["--evaluations", "40"]                         # a checkpoint after every step
     train.train(config("whole", options))
     chance, folder, kills, while_saving = random.Random(3), tmp_path / "run", 0, 0
-    # its server has no threads, whose locks a plain fork of this process could inherit
+    # its server has no threads; a plain fork could inherit the locks of this process's threads
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(["convsim_mini.train"])
     child = processes.Process(target=work, args=("train", config("timed", options)))
     begin = time.monotonic()
     child.start()
     child.join()
-    whole = time.monotonic() - begin        # so that the kills fall into the run on any machine
+    whole = time.monotonic() - begin        # so that kills hit the run on any machine
     child = processes.Process(target=work, args=("train", config("run", options)))
     child.start()
     while kills < 20:
         time.sleep(chance.uniform(0.05, 0.4) * whole)
         child.kill()
         child.join()
-        if child.exitcode == 0:                               # it had come to its end
+        if child.exitcode == 0:                               # it had already finished
             shutil.rmtree(folder)
         else:
             assert child.exitcode == -signal.SIGKILL
@@ -269,7 +269,7 @@ def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(
             while_saving += any(path.suffix not in (".safetensors", ".json", ".jsonl", ".lock")
                                 for path in folder.glob("**/*"))
         if (folder / MODEL).exists():
-            load_run(folder)                                  # whole, whatever the moment
+            load_run(folder)                                  # never half-written
         begun = (folder / TRAINING).exists()
         child = processes.Process(
             target=work, args=("resume", folder) if begun else ("train", config("run", options)))
@@ -280,7 +280,7 @@ def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(
         assert weights(folder, file) == weights(tmp_path / "whole", file)
 
 
-# ---------------------------------------------------------------- losses that go wrong
+# ---------------------------------------------------------------- unsound losses
 
 @pytest.mark.parametrize("loss, call, kept", [(np.nan, 16, 10), (np.inf, 16, 10), (1e6, 6, 0)])
 def test_a_loss_that_is_not_sound_stops_the_run(config, monkeypatch, tmp_path, loss, call, kept):
@@ -312,7 +312,7 @@ def test_an_update_that_overflows_after_the_last_loss_leaves_no_checkpoint(confi
 # ---------------------------------------------------------------- disks
 
 def save(folder, step, size):
-    """Save a checkpoint whose only array is full of its step, as the newest and the best."""
+    """Save a checkpoint, newest and best, with one array, which contains only its step."""
     model = Model({"weight": np.full(size, step, np.float32)}, Config().model, 0)
     save_run(Run(folder / TRAINING, Config(), Vocabulary([], []), model, step))
     keep_as_best(folder)

@@ -1,4 +1,4 @@
-"""A run is one file: what it holds, and how damage to it is named."""
+"""A run is one file: what it holds, and how damage to it is reported."""
 
 import functools
 import json

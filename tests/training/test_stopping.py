@@ -1,4 +1,4 @@
-"""What a training does when a signal asks it to stop, and when its curves cannot be drawn."""
+"""What training does when a signal asks it to stop, and when its curves cannot be drawn."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ def test_a_signal_stops_a_training_after_the_step_and_it_says_how_to_go_on(
 
 
 def test_what_is_ignored_stays_ignored():
-    """As nohup and a job in the background want it."""
+    """As nohup and background jobs need it."""
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         with errors_in_one_line(), stop_requested() as asked:

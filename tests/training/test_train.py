@@ -1,4 +1,4 @@
-"""Training as a user runs it: a whole run, its replay, what it shows, its settings."""
+"""Training as a user runs it: a whole run, repeating it, its output, its settings."""
 
 import json
 import os
@@ -47,8 +47,8 @@ def test_the_loss_falls_and_the_true_reply_is_found_more_often(trained):
     measured = [record for record in records if "dev_p1" in record]
     assert losses[-1] < 0.9 * losses[0]
     assert [record["step"] for record in measured] == [0, 30]
-    # Not P@1: replies of one topic cannot be told apart, and 153 queries leave it a standard error
-    # of 4.
+    # Not P@1: replies on one topic cannot be told apart, and with 153 queries its standard error
+    # is 4.
     assert measured[-1]["dev_p10"] > measured[0]["dev_p10"]
 
 
@@ -89,7 +89,7 @@ def test_runs_without_a_name_do_not_overwrite_one_another(arguments, tmp_path, m
 
 
 def test_the_papers_recipe_trains(arguments, corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "finish", lambda *_: None)     # the last weights, better or not
+    monkeypatch.setattr(train, "finish", lambda *_: None)     # keeps the last weights, best or not
     config = parse_config([*map(str, arguments), "--preset", "paper", "--steps", "8",
                            "--evaluations", "1", "--run", str(tmp_path / "run")])
     assert config.optim.loss == "sum"
@@ -101,7 +101,7 @@ def test_the_papers_recipe_trains(arguments, corpus, tmp_path, monkeypatch):
 @pytest.mark.long
 @pytest.mark.parametrize("more", [[], ["--text.pieces", "1"]])
 def test_few_distinct_words_are_enough_for_the_default_model(write_tsv, tmp_path, more):
-    # All dimensions of a piece start from an SVD of the pieces' co-occurrences.
+    # All dimensions of a piece are initialised by an SVD of the pieces' co-occurrences.
     words = sorted({word for pair in generate_pairs(50) for text in pair
                     for word in text[:-1].split()})[:60]
     pairs = [(f"{a} {b} {c}", f"{c} {a}") for a in words for b in words[:10] for c in words[:7]]
@@ -110,7 +110,7 @@ def test_few_distinct_words_are_enough_for_the_default_model(write_tsv, tmp_path
     train.train(parse_config([*map(str, options)]))
 
 
-# ---------------------------------------------------------------- what is measured on the way
+# ---------------------------------------------------------------- what is measured during training
 
 def test_dev_is_measured_by_the_responses_v_prime_of_dev_alone(arguments, corpus):
     config = parse_config([*map(str, arguments), "--preset", "paper"])    # v′ is far from v
@@ -178,7 +178,7 @@ def test_the_paper_has_larger_batches_and_lower_rates_after_30_of_40_million_ste
     expected = {0: (128, 0.01), 29_999_999: (128, 0.01), 30_000_000: (256, 0.001),
                 39_999_999: (256, 0.001)}
     for step, (pairs, rate) in expected.items():
-        # The gradient is the mean's: the paper's summed loss makes the rate `pairs` times larger.
+        # The gradient is of the mean; the paper's summed loss makes the rate `pairs` times larger.
         assert (rates(config.optim, step, config.steps, pairs)
                 == pytest.approx((pairs * rate, pairs * rate)))
 
@@ -190,7 +190,7 @@ def test_options_win_over_the_config_file_and_that_over_the_preset(tmp_path):
     config = parse_config(["--config", str(path), "--optim.learning_rate", "0.25"])
     assert ((config.preset, config.steps, config.model.layers, config.optim.learning_rate)
             == ("paper", 7, [8, 9], 0.25))
-    assert (config.optim.optimizer, config.model.scale) == ("sgd", 1.0)   # the preset alone says so
+    assert (config.optim.optimizer, config.model.scale) == ("sgd", 1.0)   # only in the preset
 
 
 def test_encoder_is_short_for_its_preset_and_what_a_file_lacks_an_option_may_give(tmp_path):
@@ -204,7 +204,7 @@ def test_encoder_is_short_for_its_preset_and_what_a_file_lacks_an_option_may_giv
 
 
 def test_every_number_of_a_parsed_or_loaded_config_is_exactly_an_int_or_a_float():
-    """CuPy refuses subclasses of float, such as a parser may make."""
+    """CuPy refuses subclasses of float, which a parser may return."""
     parsed = parse_config(["--model.scale", "3", "--steps", "7", "--model.layers", "8", "9"])
     loaded = config_from_dict({"steps": 7, "model": {"scale": 3, "layers": [8, 9]}}, "here")
     for config in (parsed, loaded):
@@ -231,10 +231,10 @@ def test_the_help_is_two_screens_and_the_long_one_has_every_setting(capsys):
     (["--epochs", "0.5"], 5), (["--epochs", "0.01"], 1), (["--steps", "700"], 700),
     (["--steps", "700", "--epochs", "3"], 700), (["--config", "run.json"], 700),
     (["--config", "run.json", "--epochs", "3"], 30), (["--encoder", "transformer"], 20),
-    (["--config", "mine.json"], 24),                          # a quarter of the batches have 200
+    (["--config", "mine.json"], 24),                          # the last quarter: batches of 200
     (["--task", "nli", "--nli", "x"], 16),                    # 2 · 400 pairs in batches of 50
     (["--task", "multitask", "--nli", "x", "--nli_share", "0.2"], 25),    # 5 of them train NLI
-    (["--task", "multitask", "--nli", "x", "--optim.nli_workers", "0.2"], 20)])    # each: both
+    (["--task", "multitask", "--nli", "x", "--optim.nli_workers", "0.2"], 20)])    # each step: both
 def test_steps_follow_from_epochs_where_only_these_are_given(options, steps, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("run.json").write_text('{"steps": 700, "epochs": 2.0}')

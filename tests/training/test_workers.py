@@ -1,4 +1,4 @@
-"""Training with several workers, in jobs that a real mpiexec starts."""
+"""Training with several workers, started by a real mpiexec."""
 
 import json
 import os
@@ -23,17 +23,17 @@ from convsim_mini.training.tasks import Tasks, batches_of_tasks
 
 from conftest import ROOT, Finished, command, generate_nli, parse_config, write_snli
 
-pytest.importorskip("mpi4py", reason="without mpi4py no workers can be started")
+pytest.importorskip("mpi4py", reason="workers cannot be started without mpi4py")
 MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join(
     [str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 if MPIEXEC is None:
-    pytest.skip("no mpiexec to start workers with: pip install mpich", allow_module_level=True)
+    pytest.skip("no mpiexec to start workers: pip install mpich", allow_module_level=True)
 STEPS = 50    # with more, the first checkpoint comes after 50
 SCRIPTS = ROOT / "tests" / "training"
 
 
 def test_a_signal_ends_a_worker_while_mpi_starts_and_waits_for_the_others(monkeypatch):
-    """A handler in Python would wait until MPI has started, which may be for ever."""
+    """A Python handler would not run until MPI has started, which may never happen."""
     class Starting:
         def __getattr__(self, name):
             if name == "MPI":
@@ -50,7 +50,7 @@ def test_a_signal_ends_a_worker_while_mpi_starts_and_waits_for_the_others(monkey
 
 
 def job(number, *arguments, cwd, path=ROOT):
-    """Run python with these arguments as `number` workers, for five minutes at most; → Finished."""
+    """Run Python with these arguments as `number` workers, for at most five minutes; → Finished."""
     done = subprocess.run(
         [MPIEXEC, "-n", str(number), sys.executable, *map(str, arguments)], cwd=cwd, text=True,
         capture_output=True, stdin=subprocess.DEVNULL, timeout=300,
@@ -59,19 +59,19 @@ def job(number, *arguments, cwd, path=ROOT):
 
 
 def happens(what, step, *arguments, cwd):
-    """Train with two workers until something happens to worker 1 at a step; → Finished."""
+    """Train with two workers; something happens to worker 1 at a step; → Finished."""
     return job(2, SCRIPTS / "worker_job.py", what, step, *arguments, cwd=cwd)
 
 
 @pytest.fixture(scope="module")
 def options(arguments):
-    """Of a run whose batches two or three workers cannot share evenly."""
+    """Options of a run whose batches two or three workers cannot share evenly."""
     return [*arguments, "--optim.batch_size", 65, "--steps", STEPS, "--evaluations", 1]
 
 
 @pytest.fixture(scope="module")
 def alone(options, tmp_path_factory):
-    """The run of one process: folder, Finished."""
+    """The same run in one process: folder, Finished."""
     folder = tmp_path_factory.mktemp("alone") / "run"
     done = command("train", *options, "--run", folder, cwd=folder.parent)
     assert done.returncode == 0, done.stderr
@@ -79,7 +79,7 @@ def alone(options, tmp_path_factory):
 
 
 def assert_same_run(folder, other):
-    """Both have the same weights, up to float32's rounding, and the same measures."""
+    """Both have the same weights, up to float32 rounding, and the same P@N on dev."""
     theirs = load_run(other).model.params
     for name, p in load_run(folder).model.params.items():
         np.testing.assert_allclose(p, theirs[name], rtol=0, atol=1e-5, err_msg=name)
@@ -117,7 +117,7 @@ def test_two_workers_train_what_one_process_trains_and_one_of_them_speaks(
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_an_epoch_has_every_pair_once_whatever_the_number_of_workers(number):
-    pairs, size = 130, 16                                     # 2 pairs wait for another epoch
+    pairs, size = 130, 16                                     # 2 pairs are left for another epoch
     split = Split(np.arange(2 * pairs, dtype=np.int32), np.arange(2 * pairs + 1))
     config = parse_config(["--optim.batch_size", str(size), "--steps", "100"])
     seen = []
@@ -130,7 +130,7 @@ def test_an_epoch_has_every_pair_once_whatever_the_number_of_workers(number):
                   optim=replace(config.optim, nli_batch_size=size, drop_at=0.5))
     five = islice(batches_of_tasks(two, Tasks(split, split)), 5)
     sizes = [len(batch.sentences.lengths) for batch in five]
-    assert sizes == 3 * [2 * size] + 2 * [4 * size]    # they grow after 2.5 steps, so after 3
+    assert sizes == 3 * [2 * size] + 2 * [4 * size]    # they grow after 2.5, so after 3 steps
     assert Workers.agree(SimpleNamespace(comm=SimpleNamespace(allreduce=lambda stop: 1)), False)
 
 
@@ -197,7 +197,7 @@ def test_what_ends_all_workers_is_told_once_by_one_of_them(more, code, told, opt
 
 
 def on_emulated_gpus(number, *arguments, cwd):
-    """As `job`, on CUDA devices that the host plays: see vgpu/README.md."""
+    """Like `job`, on CUDA devices emulated by the host: see vgpu/README.md."""
     pytest.importorskip("cupy", reason="CuPy is needed for its emulated device")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VGPU_ORDER", "")
@@ -245,6 +245,6 @@ def test_workers_with_roles_train_the_same_whatever_their_number(options, pairs,
     assert log[0].keys() == {"step", "loss", "nli_loss"}
     assert log[-1]["loss"] < log[0]["loss"] and log[-1]["nli_loss"] < log[0]["nli_loss"]
     head = load_run(tmp_path / "2").model.params["nli.linear1.bias"]
-    assert np.abs(head).max() > 0                             # from worker 1; it starts at zero
+    assert np.abs(head).max() > 0                             # from worker 1; initially zero
     done = command("train", *roles, cwd=tmp_path)
     assert done.returncode == 2 and "expected several workers" in done.stderr

@@ -1,10 +1,10 @@
-"""One of several workers, started by test_workers.py: are n workers' gradients one process's?
+"""One of n workers, started by test_workers.py: are their gradients those of one process?
 
     mpiexec -n 4 python tests/training/worker_gradients.py [gpu]
 
-It prints, on the first worker, one line of JSON: the largest difference by case; whether all
+The first worker prints one line of JSON: the largest difference for each case, and whether all
 workers have the same bits. gpu: each has an emulated device. NCCL itself cannot run without a GPU,
-so MPI plays the few calls that are made of it.
+so MPI stands in for the few NCCL calls that we use.
 """
 
 import ctypes
@@ -54,18 +54,18 @@ def main(workers, xp=np, dtypes=("float64",)):
                         if name in found]
                 same_bits &= len(set(workers.comm.allgather(zlib.crc32(b"".join(bits))))) == 1
     if xp is np:
-        workers.assign_roles(0.5)                               # of four workers two train NLI
+        workers.assign_roles(0.5)                               # two of four workers train NLI
         for encoder, config in CONFIGS.items():
             model = model_of(config, np.random.default_rng(0), workers)
             differences[f"{encoder}, roles"] = difference(model, *roles(model, workers))
-    differences = workers.comm.allgather(differences)         # those of heads are their workers'
+    differences = workers.comm.allgather(differences)         # heads: only on their workers
     differences = {case: max(each[case] for each in differences) for case in differences[0]}
     if workers.rank == 0:
         print(json.dumps({"differences": differences, "same bits": same_bits}))
 
 
 def on_host(grad):
-    """A gradient, an array or a list of SparseRows, with NumPy's arrays."""
+    """A gradient (an array or a list of SparseRows) as NumPy arrays."""
     return [part._make(map(to_host, part)) for part in grad] if isinstance(
         grad, list) else to_host(grad)
 
@@ -78,7 +78,7 @@ def model_of(config, rng, workers):
 
 
 def difference(model, expected, found):
-    """The largest difference in losses and in those gradients that were found."""
+    """The largest difference in the losses and in the gradients found."""
     (losses, grads), (losses_found, grads_found) = expected, found
     assert losses.keys() == losses_found.keys()
     return float(max(
@@ -88,7 +88,7 @@ def difference(model, expected, found):
 
 
 def roles(model, workers):
-    """Losses and gradients of both tasks in one process, 0.7 and 0.3; those of the workers."""
+    """Both tasks' losses and gradients, weighted 0.7 and 0.3, in one process; those of workers."""
     split, which, nli, _ = data(np.random.default_rng(1))
     conversation, inference = split.batch(which), nli.batch(which[:7])
     losses, both = {}, {}
@@ -102,7 +102,7 @@ def roles(model, workers):
 
 
 def data(rng):
-    """Pairs of each task, and the numbers of a batch's: a Split, (B,), Splits of NLI."""
+    """The pairs of each task and the indices of a batch: a Split, (B,), two Splits for NLI."""
     lengths = rng.integers(1, 9, 2 * 2 * PAIRS)
     sentences = Packed(rng.integers(0, WORDS, lengths.sum()).astype(np.int32), offsets_of(lengths))
     which = rng.permutation(2 * PAIRS)[:PAIRS]
@@ -112,19 +112,19 @@ def data(rng):
 
 
 def cases(rng):
-    """A Batch of each task."""
+    """A Batch for each task."""
     split, which, nli, entailed = data(rng)
     return {"conversation": split.batch(which), "nli": nli.batch(which),
             "entailment": entailed.batch(which)}
 
 
-# ---------------------------------------------------------------- NCCL, played by MPI
+# ---------------------------------------------------------------- MPI in the role of NCCL
 
 KINDS = {"float32": ctypes.c_float, "float64": ctypes.c_double, "bytes": ctypes.c_uint8}
 
 
 class PlayedCommunicator:
-    """NcclCommunicator, whose devices' memory is the host's here."""
+    """An NcclCommunicator; here the memory of devices is the host's."""
 
     def __init__(self, size, key, rank):
         self.comm = workers.comm.Split(len(key), rank)

@@ -1,7 +1,7 @@
-"""The training command in which something happens to worker 1: worker_job.py WHAT STEP OPTIONS…
+"""The training command, with an accident to worker 1: worker_job.py WHAT STEP OPTIONS…
 
-"is killed soon": at a random moment of its steps 12 to 40, or 62 to 90 of a new run, whose first
-checkpoint is of step 60; STEP is the seed, and decides which worker it is.
+"is killed soon": at a random moment of steps 12 to 40, or 62 to 90 of a new run, whose first
+checkpoint is at step 60; STEP is the seed, and decides which worker is killed.
 """
 
 import os
@@ -34,7 +34,7 @@ def main(what, step, *options):
         call = next(calls)
         if what == "is killed soon":
             if rank == int(step) % 2 and call == last:
-                delay = soon.uniform(0, 0.03)                 # a step, or a checkpoint
+                delay = soon.uniform(0, 0.03)                 # in a step or a checkpoint
                 threading.Timer(delay, os.kill, [os.getpid(), signal.SIGKILL]).start()
         elif call == int(step) and rank == 1:
             WHAT[what]()

@@ -188,7 +188,7 @@ def test_a_word_is_split_into_the_longest_pieces_from_its_start():
     vocabulary = Vocabulary(["un", "unf", "##f", "##riend", "##ly", "##l", "u"], [1] * 7)
     split = [vocabulary.token(i) for i in vocabulary.split("unfriendly")]
     assert split == ["unf", "##riend", "##ly"]                # not un, ##f, ##riend
-    assert vocabulary.split("unfriendlier") == (UNKNOWN,)     # "##i" is no piece
+    assert vocabulary.split("unfriendlier") == (UNKNOWN,)     # "##i" is not a piece
     assert vocabulary.split("ly") == (UNKNOWN,) and vocabulary.split("") == ()
 
 

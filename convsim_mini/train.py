@@ -113,7 +113,7 @@ def notices(config, corpus):
     strange = (np.asarray(corpus.train.ids) == UNKNOWN).mean()
     if strange > UNKNOWN_SHARE:
         yield (f"{strange:.0%} of the words have letters that the run of --init does not know; "
-               "train without --init instead (this needs about 3,500 pairs)")
+               "train without --init instead")
     if config.pairs_fraction < 1:
         yield f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of all pairs)"
     slow = config.model.encoder == "dan" and config.device == "cpu" and config.steps >= 300

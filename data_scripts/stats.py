@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from convsim_mini.common.cli import Parser, UserError, errors_in_one_line
 from convsim_mini.config import TextConfig
-from convsim_mini.data.corpus import SPLITS
+from convsim_mini.data.split import SPLITS
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.common.files import replace_file
 from convsim_mini.common.lines import parse_object

@@ -19,7 +19,7 @@ from textwrap import shorten
 
 sys.path += [".", "lessons"]    # a notebook may have started in either folder
 from lesson import check, claim, expect, np, plt, seed, show
-from small_encoder import held_out_pairs, trained_encoder
+from small_encoder import trained_encoder
 from convsim_mini.core.ranking import true_ranks
 from convsim_mini.core.text import tokenize
 from convsim_mini.evaluation.baselines import bag_cosine
@@ -37,7 +37,7 @@ from convsim_mini.inference.sentence_encoder import SentenceEncoder
 
 # %%
 corpus, untrained, trained, _ = trained_encoder()
-held_out = held_out_pairs(corpus)                             # training never sees these
+held_out = corpus.report["dev"]                               # training never sees these
 # `convsim_mini.load` reads the same from the folder of a run
 before, after = (SentenceEncoder(model, corpus.vocabulary) for model in (untrained, trained))
 

@@ -12,33 +12,35 @@ from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.pairs import Split, batch_order
 from convsim_mini.core.schedule import rates
 from convsim_mini.core.text import Vocabulary, tokenize
-from convsim_mini.data.corpus import SPLITS, Corpus, split_of, text_key
-from convsim_mini.data.pairs import read_rows, removed_by
+from convsim_mini.data.corpus import Corpus
 from convsim_mini.data.formats import default_corpus
+from convsim_mini.data.pairs import left_out, read_rows
+from convsim_mini.data.passes import origins_of
+from convsim_mini.data.split import SPLITS, split_pairs
 from convsim_mini.training.initial import initial_model
 
 
 def some_chat(pairs, pieces):
-    """The first pairs of chitchat-dataset that pass the paper's filters.
+    """The first pairs of chitchat-dataset that pass the paper's filters, split by conversations.
 
-    pairs: how many; pieces: the most that the vocabulary has, learned on train alone → Corpus
+    pairs: how many; pieces: the most that the vocabulary has, learned on train alone → Corpus,
+    whose report holds the pairs of dev as they were typed
     """
-    sentences, keys = {name: [] for name in SPLITS}, {name: [] for name in SPLITS}
+    kept = []
     for chunk in tqdm(read_rows(default_corpus()), "reading", disable=None):
-        for pair in chunk.pairs:
-            if not (removed_by(pair.input) or removed_by(pair.response)):
-                sides = [tokenize(pair.input), tokenize(pair.response)]
-                pair_keys = [text_key(" ".join(tokens)) for tokens in sides]
-                split = split_of(pair_keys[0])    # all replies to one input fall into one split
-                sentences[split] += sides
-                keys[split].append(pair_keys)
-        if sum(map(len, keys.values())) >= pairs:
+        kept += [pair for pair in chunk.pairs if not left_out(pair)]
+        if len(kept) >= pairs:
             break
-    counts = Counter(token for tokens in sentences["train"] for token in tokens)
+    sentences = [tokenize(text) for pair in kept for text in pair[:2]]
+    origins = origins_of(sentences, [pair.conversation for pair in kept])
+    names = split_pairs(origins).names
+    inside = {name: np.flatnonzero(names == name) for name in SPLITS}
+    sides = {name: [sentences[k] for pair in which for k in (2 * pair, 2 * pair + 1)]
+             for name, which in inside.items()}
+    counts = Counter(token for tokens in sides["train"] for token in tokens)
     vocabulary = Vocabulary.of_pieces(counts, pieces)
-    splits = [Split(*vocabulary.pack(sentences[name]), np.array(keys[name], np.uint64))
-              for name in SPLITS]
-    return Corpus(vocabulary, *splits, report={}, checksum=0)
+    splits = [Split(*vocabulary.pack(sides[name]), origins.keys[inside[name]]) for name in SPLITS]
+    return Corpus(vocabulary, *splits, {"dev": [kept[k][:2] for k in inside["dev"]]}, checksum=0)
 
 
 def small_config(pieces):
@@ -58,14 +60,3 @@ def trained_encoder(pairs=40_000, pieces=8_000):
         loss, grads = loss_and_gradients(trained, corpus.train.batch(which))
         optimizer.step(trained.params, grads, *rates(config.optim, step, config.steps, len(which)))
     return corpus, untrained, trained, float(loss)
-
-
-def held_out_pairs(corpus):
-    """The dev pairs of `some_chat`'s Corpus as they were typed: list of (message, reply)."""
-    held_out = []
-    for chunk in read_rows(default_corpus()):
-        held_out += [(pair.input, pair.response) for pair in chunk.pairs
-                     if split_of(text_key(" ".join(tokenize(pair.input)))) == "dev"
-                     and not (removed_by(pair.input) or removed_by(pair.response))]
-        if len(held_out) >= corpus.dev.pairs:
-            return held_out[:corpus.dev.pairs]

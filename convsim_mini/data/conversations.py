@@ -94,5 +94,6 @@ def adjacent_turns(messages):
 
 def _pair(message, reply):
     return {"input": message["text"], "response": reply["text"], "thread": message["thread"],
-            "id": message["id"], "input_author": message["speaker"] or None,
+            "input_id": message["id"], "response_id": reply["id"],
+            "input_author": message["speaker"] or None,
             "response_author": reply["speaker"] or None}

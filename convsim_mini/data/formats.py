@@ -170,12 +170,12 @@ def _read_chitchat(path, progress, reading):
     if Path(path) != default_corpus():
         _refuse(path, progress, reading)
     conversations = read_object(path, "is missing or damaged", "install chitchat-dataset again")
-    turns = ([turn for turn in one["messages"] if turn] for one in conversations.values())
-    pairs = (pair for some in turns for pair in pairwise(some)
+    pairs = ((*pair, name) for name, one in conversations.items()
+             for pair in pairwise(filter(None, one["messages"]))
              if pair[0][0]["sender"] != pair[1][0]["sender"])
-    for number, pair in enumerate(pairs, start=1):
+    for number, (*pair, name) in enumerate(pairs, start=1):
         texts = (" ".join(part["text"] for part in turn) for turn in pair)
-        yield number, dict(zip(FIELDS, texts))
+        yield number, dict(zip((*FIELDS, "thread"), (*texts, name)))
 
 
 # suffix → function(path, progress, Reading) that gives the records

@@ -14,10 +14,14 @@ from ..common.lines import chunked
 from .conversations import adjacent_turns, messages_of, replies
 from .formats import EXPECTED, read_file, rows_of_table
 from .layouts import FIELDS, PAIRS, REPLIES, Reading, layout_of
-from .texts import text_of
+from .texts import MISSING, text_of
 
 CHUNK = 5_000      # records in a Part
 LOOKED_AT = 100    # records that may name a column: a log's first message has no reply_to
+# columns of a pair besides its texts; the first of CONVERSATION that has a value counts
+AUTHORS = "input_author", "response_author"
+CONVERSATION = "thread", "thread_id", "conversation_id", "dialogue_id", "dialog_id", "link_id"
+IDS = "input_id", "response_id"    # of messages that form a conversation by replies
 ASCII_LETTERS = string.ascii_letters.encode()
 LETTER = regex.compile(r"[\p{L}\p{M}]")    # vowel signs of Hindi and many others are marks
 CHAT_AS_JSON = regex.compile(r"""\[?\{["'](?:role|content|type|from|value|parts)["']:""")
@@ -32,12 +36,16 @@ RULES = {    # as --text.filters_off names them
 
 
 class Pair(NamedTuple):
-    """One input and its response, as written; an author may be None."""
+    """One input and its response, as written; an author may be None.
+
+    conversation: its name, twice; or the ids of the two messages, if replies form it; "": unknown
+    """
 
     input: str
     response: str
     input_author: str | None = None
     response_author: str | None = None
+    conversation: tuple[str, str] = ("", "")
 
 
 def removed_by(text, author=None, off=()):
@@ -66,7 +74,7 @@ def removed_by(text, author=None, off=()):
 
 def left_out(pair, off=()):
     """Which side of a Pair the filters remove and by which rule, such as "input: long"; or None."""
-    for side, text, author in zip(FIELDS, pair[:2], pair[2:]):
+    for side, text, author in zip(FIELDS, pair[:2], pair[2:4]):
         if rule := removed_by(text, author, off):
             return f"{side}: {rule}"
     return None
@@ -138,16 +146,32 @@ def pair_of(row, fields=FIELDS):
     texts = [text_of(row.get(name), f'"{name}": ') for name in fields]
     if any(map(CHAT_AS_JSON.match, texts)):
         raise ValueError("a cell holds a chat as JSON, expected a text")
-    authors = [author if isinstance(author, str) else None
-               for author in map(row.get, ("input_author", "response_author"))]
-    return Pair(texts[0], texts[-1], *authors)
+    if len(row) == len(fields):
+        return Pair(texts[0], texts[-1])
+    authors = [author if isinstance(author, str) else None for author in map(row.get, AUTHORS)]
+    return Pair(texts[0], texts[-1], *authors, conversation_of(row))
+
+
+def conversation_of(row):
+    """The names that say to which conversation a row's pair belongs, as in Pair."""
+    for column in CONVERSATION:
+        if isinstance(name := row.get(column), list):         # as `write_pairs` writes it
+            return tuple(map(str, name))
+        if name := _name(name):
+            return name, name
+    message, reply = (_name(row.get(column)) for column in IDS)
+    return message, message and (reply or message)
+
+
+def _name(value):
+    return "" if str(value) in MISSING else str(value)
 
 
 def write_pairs(table, path, columns):
     """Write the pairs of a table (see `rows_of_table`) into a .jsonl with these columns."""
     if hasattr(table, "__len__") and not len(table):
-        raise UserError("pairs is empty; give about 3,500 pairs, or 500 with init=RUN")
-    names = (*(columns or FIELDS), "input_author", "response_author")
+        raise UserError("pairs is empty; give 500 pairs or more")
+    names = (*(columns or FIELDS), *AUTHORS, CONVERSATION[0])
     parts = read_rows(table, reading=Reading(tuple(columns)))
     pairs = chain.from_iterable(part.pairs for part in parts)
     write_text(path, "".join(f"{json.dumps(dict(zip(names, pair)))}\n" for pair in pairs))

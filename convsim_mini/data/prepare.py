@@ -20,15 +20,15 @@ from ..common.files import locked, workplace
 from ..common.tables import table
 from ..core.pairs import Split
 from ..core.text import Vocabulary
-from .corpus import SPLITS, Corpus, share_of, some_pairs, split_of
+from .corpus import Corpus, share_of, some_pairs
 from .formats import default_corpus
 from .layouts import FIELDS, Reading
 from .pairs import RULES
-from .passes import count_words, read_splits
+from .passes import read_splits, read_texts, word_counts
+from .split import BLOCK, FEWEST, LONG, SPLITS, split_pairs, straightness
 
-FORMAT = 13
+FORMAT = 14
 ARRAYS = ("ids", "offsets", "keys")    # of a Split
-FEWEST = 100    # pairs in a split, and replies to choose among
 
 
 def open_corpus(config, vocabulary=None):
@@ -73,8 +73,16 @@ def corpus_report(report):
     counts = [("pairs read", report["read"]), ("malformed", report["malformed"]),
               *((f"removed, {side}: {text}", report["removed"].get(f"{side}: {rule}", 0))
                 for rule, text in RULES.items() for side in FIELDS),
-              *((f"kept for {split}", number) for split, number in report["kept"].items())]
+              *((f"kept for {split}, from {report['conversations'][split]:,} conversations", number)
+                for split, number in report["kept"].items()),
+              (f"texts of test, {LONG} characters or more", report["texts"]),
+              ("such texts that train holds too, from others", report["known"])]
     rows = [[what, f"{number:,}"] for what, number in counts]
+    if report["cut"]:
+        rows.append([f"conversations too long for one split, cut every {BLOCK} pairs",
+                     f"{report['cut']:,}"])
+        rows.append(["left out: between two splits", f"{report['between']:,}"])
+    rows.append(["wrong candidates from the same conversation, test", f"{report['same']:.1%}"])
     shown = "".join(f"  {one_line(text, 50)} → {one_line(reply, 50)}\n"
                     for text, reply in report["examples"])
     counted = table(["the corpus, after the paper's filters", ""], rows)
@@ -111,22 +119,23 @@ def _open(path):
 
 
 def _prepare(paths, text, reading, vocabulary, parts):
-    """A corpus as arrays and a dict, in two passes: filter and tokenise; then split into pieces.
+    """A corpus as arrays and a dict: filter and tokenise; split by conversations; cut into pieces.
 
-    parts: an empty folder for what the first pass hands to the second.
+    parts: an empty folder for what the first pass hands to the others.
     """
-    counts, keys, report = count_words(paths, text.filters_off, reading, parts)
-    own = vocabulary or Vocabulary.of_pieces(counts, text.pieces)
-    splits = read_splits(parts, own, _tenths(keys) if vocabulary else None)
-    kept = report["kept"] = {name: split.pairs for name, split in splits.items()}
+    texts, report = read_texts(paths, text.filters_off, reading, parts)
+    splits = split_pairs(texts.origins)
+    kept = report["kept"] = {split: int((splits.names == split).sum()) for split in SPLITS}
+    report |= straightness(texts.origins, splits)
     if min(kept.values()) < FEWEST:
-        enough = "500" if vocabulary else "3,500 (500 with --init RUN)"
-        raise UserError(f"{', '.join(map(str, paths))}: {len(keys):,} of {report['read']:,} pairs "
-                        f"are left (train {kept['train']}, dev {kept['dev']}, test {kept['test']})"
-                        f"; expected at least {FEWEST} in each, about {enough} in all; "
-                        f"{_where_pairs_went(report, keys[:, 0])}")
-    arrays = {f"{split}.{name}": getattr(splits[split], name) for split in SPLITS
-              for name in ARRAYS}
+        raise UserError(f"{', '.join(map(str, paths))}: {len(splits.names):,} of "
+                        f"{report['read']:,} pairs are left (train {kept['train']}, dev "
+                        f"{kept['dev']}, test {kept['test']}); expected at least {FEWEST} in each, "
+                        f"about 500 in all; {_where_pairs_went(report, texts.origins.keys[:, 0])}")
+    own = vocabulary or Vocabulary.of_pieces(word_counts(texts, splits.names == "train"),
+                                             text.pieces)
+    found = read_splits(texts, own, splits.names)
+    arrays = {f"{split}.{name}": getattr(found[split], name) for split in SPLITS for name in ARRAYS}
     return arrays, {"vocabulary": dataclasses.asdict(own), "report": report}
 
 
@@ -141,17 +150,3 @@ def _where_pairs_went(report, inputs):
         went.append(f"there are only {different} different inputs, and pairs with equal inputs go "
                     "to the same split: are the columns swapped?")
     return "; ".join([*went, "or add files to --pairs"]).removeprefix("or ")
-
-
-def _tenths(keys):
-    """How many tenths of the pairs go to test, and as many to dev; None if there are enough pairs.
-
-    keys: (n, 2). If possible, each reply in test and in dev has FEWEST others that differ from it.
-    """
-    for tenths in (None, 1, 2):
-        names = split_of(keys[:, 0], tenths)
-        replies = [keys[names == split, 1] for split in ("dev", "test")]
-        if all(len(some) - np.unique(some, return_counts=True)[1].max(initial=0) >= FEWEST
-               for some in replies):
-            return tenths
-    return 3

@@ -8,7 +8,8 @@ import numpy as np
 from ..common.cli import UserError, progress
 from ..core.nli import LABELS
 from ..core.pairs import Split
-from .corpus import SPLITS, share_of
+from .corpus import share_of
+from .split import SPLITS
 from .labelled import DataSet, find, rows_of
 from .formats import read_jsonl
 

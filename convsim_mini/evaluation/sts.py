@@ -4,9 +4,10 @@
 
 The figure is Pearson's r between people's scores and −arccos of the cosine, or, in a second row,
 the cosine itself. All baselines are cosines: of words, and of word vectors (the run's embeddings
-and those in FILE). The data are the STS Benchmark and (not in the paper) SemEval's STS of 2012 to
-2016; a year's figures are means over its sets, plain and weighted by numbers of pairs, as in
-SentEval.
+and those in FILE). The data are the STS Benchmark and, not in the paper, SICK's trial set and
+SemEval's STS of 2012 to 2016; a year's figures are means over its sets, plain and weighted by
+numbers of pairs, as in SentEval. "three genres" are for choosing between recipes: all of train and
+dev but 1,000 pairs, with the same weight for captions, forums and news.
 """
 
 from pathlib import Path
@@ -32,6 +33,10 @@ BENCHMARK = DataSet("the STS Benchmark", ("sts-train.csv", "sts-dev.csv", "sts-t
                     ("stsbenchmark",))
 # year → set → its official number of scored pairs, without SMT of 2013, which is not free
 COUNTS = msgspec.json.decode(Path(__file__).with_name("sts_years.json").read_bytes())
+SICK = DataSet("SICK", ("SICK_trial.txt",), ("SICK", "downstream/SICK", "senteval/downstream/SICK"))
+OF_SICK = "id", "sentence1", "sentence2", "score"    # its columns
+GENRES = "three genres"
+HELD_BACK, SEED = 1_000, 2018    # pairs of train that no choice may look at: see `held_back`
 SEMEVAL = DataSet("SemEval's STS", COUNTS, ("STS", "downstream/STS", "senteval/downstream/STS"))
 
 
@@ -52,15 +57,23 @@ class Sts(NamedTuple):
     labels: np.ndarray    # (n,): people's scores, 0 (unrelated) to 5 (the same)
     sentences1: list
     sentences2: list
-    year: bool = False    # SemEval's: the figure is a mean over sets
+    is_mean: bool = False    # whether the figure is a mean over genres, or over a year's sets
+
+    def some(self, which):
+        """Some of the pairs. which: their numbers, (m,)"""
+        sides = ([side[k] for k in which] for side in (self.sentences1, self.sentences2))
+        return Sts(self.genres[which], self.labels[which], *sides, self.is_mean)
 
 
 def find(data, run=None):
     """Split → file of the STS Benchmark, year → folder, in DIR; without DIR, the built-in set."""
     if data is None:
         return {"built-in set": OWN}
-    return {path.stem.removeprefix("sts-"): path
-            for files in find_files([BENCHMARK, SEMEVAL], data).values() for path in files.values()}
+    found = {path.stem.removeprefix("sts-"): path
+             for files in find_files([BENCHMARK, SICK, SEMEVAL], data).values()
+             for path in files.values()}
+    both = [found[split] for split in ("train", "dev") if split in found]
+    return found | ({GENRES: both} if len(both) == 2 else {})
 
 
 def read_splits(folder, *names):
@@ -70,18 +83,37 @@ def read_splits(folder, *names):
     return [read(files[name]) for name in wanted]
 
 
+def held_back(train):
+    """The numbers of 1,000 pairs of STS train, always the same, to be read once, at the end."""
+    rng = np.random.Generator(np.random.Philox(SEED))
+    return np.sort(rng.choice(len(train.labels), HELD_BACK, replace=False))
+
+
+def to_choose_between(train, dev):
+    """The pairs of two Sts but those held back; the figure is the mean of the genres' r."""
+    kept = np.setdiff1d(np.arange(len(train.labels)), held_back(train))
+    one = train.some(kept)
+    return Sts(*(np.concatenate(both) for both in zip(one[:2], dev[:2])),
+               one.sentences1 + dev.sentences1, one.sentences2 + dev.sentences2, is_mean=True)
+
+
 def read(path):
-    """The Sts of a file of the STS Benchmark, or of a year's folder. Raises UserError.
+    """The Sts of a file of the STS Benchmark or SICK, of a year's folder, or of a list of train and
+    dev. Raises UserError.
 
     The file is tab-separated, without header or quoting. If read as quoted CSV, the official files
     lose 38 and 30 rows.
     """
+    if isinstance(path, list):
+        return to_choose_between(*map(read, path))
     if path.is_dir():
         rows = [row for name, count in COUNTS[path.name].items() for row in _set(path, name, count)]
     else:
-        lines = enumerate(lines_of(path, BENCHMARK.name), start=1)
-        records = ((number, dict(zip(COLUMNS, line.rstrip("\r").split("\t"))))
-                   for number, line in lines if line.strip())
+        is_sick = path.name in SICK.files
+        lines = enumerate(lines_of(path, (SICK if is_sick else BENCHMARK).name), start=1)
+        names = OF_SICK if is_sick else COLUMNS
+        records = ((number, {"genre": SICK.name} | dict(zip(names, line.rstrip("\r").split("\t"))))
+                   for number, line in lines if line.strip() and (number > 1 or not is_sick))
         rows = [*rows_of(path, StsRow, records)]
     if not rows:
         raise UserError(f"{path}: is empty; expected a file of {BENCHMARK.name}")
@@ -118,7 +150,7 @@ def scores(run, sts, encode):
     differ in Pearson's r, because −arccos spreads out cosines near 1.
     """
     encoders = {"trained": encode}
-    if run and run.tuned is not None:
+    if run and run.tuned is not None and not sts.is_mean:    # it was learned on train
         encoders["trained, tuned"] = encoder_of(run, tuned=True).encode
     rows = {row: angular_similarity(*unit_vectors(one, sts)) for row, one in encoders.items()}
     return rows | {f"{row}, as cosine": np.cos(angle) for row, angle in rows.items()}
@@ -139,12 +171,12 @@ def title(name, sts):
 def figures(sts, similarity):
     """Pearson's r of all pairs and of each genre, Spearman's rho of all; × 100.
 
-    For a year: means over its sets, plain and weighted by numbers of pairs; then r of each set.
+    For a mean: over its sets, plain and weighted by numbers of pairs; then r of each set.
     similarity: (n,) → metric → (value, low, high)
     """
     pairs = by_genre(sts, similarity)
     r = {genre: correlation(*of_genre) for genre, of_genre in pairs.items()}
-    if not sts.year:
+    if not sts.is_mean:
         return {"r": correlation(similarity, sts.labels), **r,
                 "rho": without_interval(100 * spearman(similarity, sts.labels))}
     of_sets = {"r": [value for value, *_ in r.values()],
@@ -163,9 +195,9 @@ def by_genre(sts, similarity):
 def lead(sts, one, other):
     """How much higher r × 100 is for `one` than for `other`, (n,) each; see `difference`.
 
-    For SemEval's years, sets are resampled; fewer than four sets give no interval.
+    If the figure is a mean, sets are resampled; fewer than four sets give no interval.
     """
-    if sts.year:
+    if sts.is_mean:
         r_of_sets = ([100 * pearson(*of_set) for of_set in by_genre(sts, x).values()]
                      for x in (one, other))
         return difference(np.mean, *r_of_sets)

@@ -19,14 +19,16 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
 import contenders  # noqa: F401  (it makes the repository's folders known)
 from convsim_mini.common.tables import table
 from convsim_mini.core.ranking import candidate_scores, precision, true_ranks
-from convsim_mini.data.corpus import SPLITS, split_of, text_key
 from convsim_mini.core.text import tokenize
 from convsim_mini.data.pairs import left_out, read_rows
+from convsim_mini.data.passes import origins_of
+from convsim_mini.data.split import SPLITS, Origins, split_pairs
 from convsim_mini.evaluation import response, sts
-from convsim_mini.evaluation.metrics import pearson
 from convsim_mini import load
 from convsim_mini.training.options import config_of, parse
 from convsim_mini.training.run import LOG, read_log
@@ -44,14 +46,15 @@ def arguments(options, seed):
 
 def texts_of(paths):
     """The pairs of texts that the filters keep, by split, in the order of the prepared corpus."""
-    texts = {split: [] for split in SPLITS}
-    for path in paths or [default_corpus()]:
+    kept, origins = [], []
+    for file, path in enumerate(paths or [default_corpus()]):
         for part in read_rows(path):
-            for pair in part.pairs:
-                if not left_out(pair):
-                    split = split_of(text_key(" ".join(tokenize(pair.input))))
-                    texts[split].append((pair.input, pair.response))
-    return texts
+            pairs = [pair for pair in part.pairs if not left_out(pair)]
+            sentences = [tokenize(text) for pair in pairs for text in pair[:2]]
+            origins.append(origins_of(sentences, [pair.conversation for pair in pairs], file))
+            kept += pairs
+    names = split_pairs(Origins(*map(np.concatenate, zip(*origins)))).names
+    return {split: [kept[k][:2] for k in np.flatnonzero(names == split)] for split in SPLITS}
 
 
 def ours(options, seed, epochs, folder):
@@ -110,12 +113,13 @@ def measured(options, name, seed, epochs):
         pairs, candidates = response.drawn(open_corpus(config).test)
         texts = texts_of(options.pairs)["test"]
         u, v = encode([texts[k][0] for k in pairs]), encode_responses([texts[k][1] for k in pairs])
-        dev, = sts.read_splits(options.data, "dev")
-        cosines = sts.scores(None, dev, encode)["trained, as cosine"]
-        of_genre = [pearson(cosines[mask], dev.labels[mask])
-                    for mask in (dev.genres != "", dev.genres == "forums")]
+        found = sts.find(options.data)
+        dev, genres = (sts.figures(data, sts.scores(None, data, encode)["trained, as cosine"])
+                       for data in (sts.read(found["dev"]), sts.read(found[sts.GENRES])))
     return {"P@1": precision(true_ranks(candidate_scores(u, v, candidates)), 1),
-            "STS dev": 100 * of_genre[0], "forums": 100 * of_genre[1], "seconds in steps": seconds,
+            "STS dev": dev["r"][0], "captions": dev["captions"][0], "forums": dev["forums"][0],
+            "news": dev["news"][0], "three genres": genres["mean r"][0],
+            "seconds in steps": seconds,
             "whole": whole, "of processor": sum(one.ru_utime + one.ru_stime for one in usage),
             "GB": max(one.ru_maxrss for one in usage) / 1e6}
 

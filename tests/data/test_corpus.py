@@ -23,8 +23,10 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data import pairs as pairs_module
 from convsim_mini.data import passes, prepare
-from convsim_mini.data.corpus import SPLITS, share_of, some_pairs, split_of, text_key
+from convsim_mini.data.corpus import share_of, some_pairs, text_key
+from convsim_mini.data.passes import origins_of
 from convsim_mini.data.prepare import load_corpus
+from convsim_mini.data.split import SPLITS, split_pairs
 from convsim_mini.data.layouts import Reading
 from convsim_mini.core.text import tokenize
 
@@ -76,42 +78,16 @@ def cache_copy(cache_folder, corpus, tmp_path):
     return tmp_path / "cache", Path(shutil.copy(path, tmp_path / "cache"))
 
 
-# ---------------------------------------------------------------- split
-
-def test_all_replies_to_one_input_fall_into_one_split(corpus, pairs):
-    inputs = {name: set(split.keys[:, 0].tolist()) for name, split in splits(corpus).items()}
-    assert not any(inputs[one] & inputs[other] for one, other in itertools.combinations(SPLITS, 2))
-    assert set.union(*inputs.values()) == {key(text) for text, _ in pairs}
-    # otherwise nothing was tested
-    assert max(Counter(corpus.train.keys[:, 0].tolist()).values()) > 1
+def split_of(pairs):
+    """The name of each pair's split."""
+    sentences = [tokenize(text) for pair in pairs for text in pair]
+    origins = origins_of(sentences, len(pairs) * [("", "")])
+    return list(split_pairs(origins).names)
 
 
-def test_an_input_written_differently_but_tokenised_equally_stays_in_its_split():
-    assert split_of(key("Do n't go !")) == split_of(key("don\u2019t   GO!"))
-
-
-def test_the_split_of_a_pair_does_not_depend_on_the_other_pairs(corpus, pairs, prepared):
-    # In another file and order, with other pairs, and with some pairs left out.
-    other = prepared(pairs[::-1][:3_000] + generate_pairs(1_000, seed=8))
-    for name, split in splits(corpus).items():
-        here = set(split.keys[:, 0].tolist())
-        for other_name, other_split in splits(other).items():
-            assert bool(here & set(other_split.keys[:, 0].tolist())) == (name == other_name)
-
-
-def test_a_tenth_of_the_inputs_is_test_and_a_small_part_dev():
-    names = Counter(split_of(key(f"sentence number {n}")) for n in range(20_000))
-    assert names["test"] / 20_000 == pytest.approx(0.1, abs=0.01)          # 5 standard deviations
-    assert names["dev"] / 20_000 == pytest.approx(0.036, abs=0.007)
-
-
-def test_the_split_is_the_same_in_every_version():
-    # If it changed, pairs that a saved run was trained on would appear in its test split.
-    assert text_key("how are you ?") == 14204832666870755459
-    assert [split_of(k) for k in (0, 10, 11, 251, 259, 2501, 2510, 261)] == [
-        "test", "test", "train", "dev", "dev", "dev", "test", "train"]
-    assert [split_of(10 + k, 1) for k in range(10)] == ["test", "dev"] + ["train"] * 8
-    assert [split_of(k, 3) for k in range(10)] == ["test"] * 3 + ["dev"] * 3 + ["train"] * 4
+def test_equal_texts_have_equal_keys_however_they_are_written():
+    assert key("Do n't go !") == key("don\u2019t   GO!")
+    assert text_key("how are you ?") == 14204832666870755459  # on every machine, in every version
 
 
 # ---------------------------------------------------------------- round trip
@@ -119,7 +95,8 @@ def test_the_split_is_the_same_in_every_version():
 def test_the_ids_on_disk_are_pieces_that_spell_the_texts_in_the_file(corpus, pairs):
     vocabulary = corpus.vocabulary
     assert len(vocabulary.pieces) <= 300                      # otherwise each word could be a piece
-    expected = {name: [pair for pair in pairs if split_of(key(pair[0])) == name] for name in SPLITS}
+    names = split_of(pairs)
+    expected = {name: [pair for pair, own in zip(pairs, names) if own == name] for name in SPLITS}
     lengths = Counter()
     for name, split in splits(corpus).items():
         assert split.pairs == len(expected[name])
@@ -133,8 +110,8 @@ def test_the_ids_on_disk_are_pieces_that_spell_the_texts_in_the_file(corpus, pai
 
 def test_the_vocabulary_counts_the_pieces_of_train_alone(corpus, pairs):
     vocabulary = corpus.vocabulary
-    counts = Counter(vocabulary.token(i) for pair in pairs if split_of(key(pair[0])) == "train"
-                     for text in pair for i in vocabulary.encode([text]).ids)
+    counts = Counter(vocabulary.token(i) for pair, name in zip(pairs, split_of(pairs))
+                     if name == "train" for text in pair for i in vocabulary.encode([text]).ids)
     assert Counter(dict(zip(vocabulary.pieces, vocabulary.counts))) == counts
     assert vocabulary.counts == sorted(vocabulary.counts, reverse=True)
 
@@ -145,7 +122,9 @@ def test_the_report_accounts_for_every_line(pairs, prepared):
     again = pairs[:600]                                       # repeated pairs are kept
     corpus = prepared(pairs + again + extra)
     kept = {name: split.pairs for name, split in splits(corpus).items()}
-    assert sum(kept.values()) == len(pairs + again) and corpus.report == {
+    report = {name: value for name, value in corpus.report.items()
+              if name in ("read", "malformed", "kept", "removed", "examples")}
+    assert sum(kept.values()) == len(pairs + again) and report == {
         "read": len(pairs + again + extra), "malformed": 0, "kept": kept,
         "removed": {"input: long": 1, "input: not_alphabetic": 2, "response: link_or_mention": 1,
                     "response: no_text": 1},
@@ -162,32 +141,18 @@ def test_several_files_in_many_parts_are_one_corpus_in_their_order(
     assert_equal_corpora(prepared([first, second]), corpus)
 
 
-def test_rare_words_beyond_a_limit_are_forgotten_and_the_frequent_ones_counted_exactly(
-        prepared, monkeypatch):
-    monkeypatch.setattr(pairs_module, "CHUNK", 50)
-    monkeypatch.setattr(passes, "MOST_WORDS_COUNTED", 500)
-    rare = ["".join(letters) for letters in itertools.product("ra", repeat=13)]    # known letters
-    corpus = prepared([(f"remember friend {word}", f"friend always {word}")
-                       for word in rare[:5_000]])
-    pieces = dict(zip(corpus.vocabulary.pieces, corpus.vocabulary.counts))
-    number = corpus.train.pairs
-    assert {word: pieces[word] for word in ("friend", "remember", "always")} == {
-        "friend": 2 * number, "remember": number, "always": number}
-    assert sum(corpus.vocabulary.counts) < 4 * number + 13 * 2 * 501
-
-
-@pytest.mark.parametrize("number, tenths", [(4_000, None), (1_500, 1), (700, 2), (450, 3)])
-def test_of_few_pairs_with_a_runs_words_more_are_dev_and_test(
-        corpus, pairs, prepared, number, tenths):
+@pytest.mark.parametrize("number", [4_000, 1_500, 700])
+def test_few_pairs_are_enough_with_and_without_a_runs_words(corpus, pairs, prepared, number):
     other = replace(corpus.vocabulary, pieces=corpus.vocabulary.pieces[::-1])
     few = prepared(pairs[:number], vocabulary=other)
     assert few.vocabulary == other
-    inputs = [key(text) for text, _ in pairs[:number]]
+    own = prepared(pairs[:number])
     for name, split in splits(few).items():
-        assert split.keys[:, 0].tolist() == [k for k in inputs if split_of(k, tenths) == name]
-        assert name == "train" or split.pairs > 100
+        assert split.pairs >= 100
+        assert split.keys.tolist() == getattr(own, name).keys.tolist()
+    names = split_of(pairs[:number])
+    texts = [text for (text, _), name in zip(pairs, names) if name == "train"]
     first = few.train.ids[:few.train.offsets[1]].tolist()
-    texts = [text for text, _ in pairs if split_of(key(text), tenths) == "train"]
     assert first == other.encode(texts[:1]).ids.tolist()
 
 
@@ -331,11 +296,11 @@ def test_a_filter_that_is_off_removes_nothing(pairs, text_config, prepared):
         assert sum(corpus.report["removed"].values()) == removed
 
 
-def test_too_few_pairs_ask_to_start_from_a_run(pairs, write_tsv, tmp_path):
-    path = write_tsv(tmp_path / "few.tsv", pairs[:500])
+def test_too_few_pairs_are_told(pairs, write_tsv, tmp_path):
+    path = write_tsv(tmp_path / "few.tsv", pairs[:300])
     done = command("train", "--pairs", path, "--cache", tmp_path / "cache", cwd=tmp_path)
     assert done.returncode == 2
-    assert "about 3,500 (500 with --init RUN) in all; add files to --pairs" in done.stderr
+    assert "about 500 in all; add files to --pairs" in done.stderr
     assert not (tmp_path / "runs").exists()
 
 

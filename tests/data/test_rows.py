@@ -167,7 +167,8 @@ def test_the_default_corpus_has_131_569_pairs():
     messages = json.loads(default_corpus().read_text(encoding="utf-8"))
     first = next(iter(messages.values()))["messages"]
     turns = [" ".join(message["text"] for message in turn) for turn in first if turn]
-    assert pairs[0] == Pair(turns[0], turns[1])
+    assert pairs[0][:2] == (turns[0], turns[1])
+    assert pairs[0].conversation == 2 * (next(iter(messages)),)
     assert pairs[1].input == turns[1]                         # a response is the next pair's input
 
 

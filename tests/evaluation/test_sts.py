@@ -137,7 +137,7 @@ def test_a_year_is_the_mean_over_its_sets_plain_and_weighted():
     genres = np.repeat(["b", "a"], [10, 90])
     labels, values = rng.uniform(0, 5, 100), rng.standard_normal(100)
     values[:10] += labels[:10]
-    of_year = Sts(genres, labels, [], [], year=True)
+    of_year = Sts(genres, labels, [], [], is_mean=True)
     figures = sts.figures(of_year, values)
     assert [*figures] == ["mean r", "mean rho", "weighted r", "weighted rho", "a", "b"]
     for name, measure in (("r", pearson), ("rho", spearman)):

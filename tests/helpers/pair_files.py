@@ -4,12 +4,13 @@ import csv
 import json
 
 from convsim_mini.data.layouts import Reading
-from convsim_mini.data.pairs import read_rows
+from convsim_mini.data.pairs import Pair, read_rows
 
 
 def read(source, *reading):
-    """All Pairs of a file or a table. reading: the fields of a Reading."""
-    return [pair for part in read_rows(source, reading=Reading(*reading)) for pair in part.pairs]
+    """All Pairs of a file or a table, without their conversations. reading: a Reading's fields."""
+    return [Pair(*pair[:4]) for part in read_rows(source, reading=Reading(*reading))
+            for pair in part.pairs]
 
 
 def written(path, content, delimiter=","):

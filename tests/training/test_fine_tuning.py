@@ -11,7 +11,6 @@ import pytest
 from convsim_mini import train
 from convsim_mini.common.arrays_file import load_arrays, save_arrays
 from convsim_mini.config import Config
-from convsim_mini.data.corpus import split_of
 from convsim_mini.data.prepare import open_corpus
 from convsim_mini.evaluation import command as evaluation_command
 from convsim_mini.training.run import describe, load_run
@@ -63,12 +62,6 @@ def test_the_run_starts_from_the_parents_weights_and_is_compared_with_it(trained
     evaluation_command.main("response", argv=[str(tuned[0])])
     rows = re.findall(r"^(before fine-tuning|trained) +\d", capsys.readouterr().out, re.MULTILINE)
     assert rows == ["trained", "before fine-tuning"]
-
-
-def test_few_pairs_are_split_by_their_inputs_into_three_parts():
-    for tenths, expected in ((1, [800, 100, 100]), (2, [600, 200, 200]), (3, [400, 300, 300])):
-        splits = [split_of(key, tenths) for key in range(1_000)]
-        assert [splits.count(split) for split in ("train", "dev", "test")] == expected
 
 
 def test_other_pairs_are_learned_in_8_epochs_at_a_third_of_the_presets_rates(

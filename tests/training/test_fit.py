@@ -33,7 +33,7 @@ def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path,
     assert [record["step"] for record in runs[0].log if "dev_p1" in record] == [0, 2]
     opened = convsim_mini.load(tmp_path / "0")
     np.testing.assert_allclose(opened.encode(["you?"]), vectors[0][1:], rtol=0, atol=1e-6)
-    assert repr(opened).startswith("SentenceEncoder(DAN, 258 pieces → 16 dimensions)")
+    assert repr(opened).startswith("SentenceEncoder(DAN, 253 pieces → 16 dimensions)")
 
 
 def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):

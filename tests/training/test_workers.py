@@ -186,7 +186,7 @@ def test_an_error_of_one_worker_ends_the_job(what, line, options, tmp_path):
 
 @pytest.mark.parametrize("more, code, told", [
     (["--optim.batch_size", 2], 2, "error: --optim.batch_size 2: expected 3 or more pairs in a "
-     "batch; there are 3,485 to train on\n"),
+     "batch; there are 3,437 to train on\n"),
     (["--stepps", 3], 2, "error: unrecognized arguments: --stepps"),
     (["--help"], 0, "Train a sentence encoder on conversations.\n")])
 def test_what_ends_all_workers_is_told_once_by_one_of_them(more, code, told, options, tmp_path):

@@ -1,0 +1,145 @@
+"""Which split a pair belongs to. The unit is the conversation, which no split cuts.
+
+If pairs of one conversation stand in train and in test, an encoder that remembers train's texts
+finds test's replies by their neighbours, and P@1 measures memory. So whatever is said together
+stays together.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+
+SPLITS = ("train", "dev", "test")
+LONG = 15          # characters; a shorter text, such as "yes", may be anybody's
+OFTEN = 2          # a text that is a reply more often may be anybody's, too
+LARGEST = 0.02     # of all pairs; a larger unit is cut into blocks
+BLOCK = 50         # successive pairs
+FEWEST = 100       # pairs in a split, and replies to choose among
+
+
+class Origins(NamedTuple):
+    """Where n pairs come from: what decides their splits. All hashes are those of `text_key`."""
+
+    keys: np.ndarray     # uint64 (n, 2): of the two texts
+    names: np.ndarray    # uint64 (n, 2): of the conversation, or of the ids of the two messages if
+    #                      replies form it; 0 if it is unknown
+    long: np.ndarray     # bool (n, 2): whether a text has LONG characters or more
+
+
+class Splits(NamedTuple):
+    """What `split_pairs` decides about n pairs."""
+
+    names: np.ndarray    # (n,): one of SPLITS; "" for a pair that would connect two splits
+    units: np.ndarray    # int (n,): the number of each pair's unit
+    cut: int             # how many conversations were too large, and cut
+
+
+def split_pairs(origins):
+    """The Splits of n pairs: about 10% test, 3.6% dev, the rest train, by the hash of their units.
+
+    So the split of a unit does not depend on other units. But if too few pairs fall to dev or test,
+    the units with the lowest hashes, 1 to 3 tenths of the pairs, are test, and the next as many
+    dev. Another corpus may then train on conversations of this test split.
+    """
+    own = _own_texts(origins)
+    component = _components(origins, own)
+    units, cut = _blocks(component)
+    hashes = _lowest_hash(origins.keys, own, units)
+    digit, share = hashes % 10, np.searchsorted(np.sort(hashes), hashes) / max(1, len(hashes))
+    ways = [(digit < 1, hashes // 10 % 25 == 0),
+            *((share < part, share < 2 * part) for part in (0.1, 0.2, 0.3))]
+    for test, dev in ways:
+        names = np.where(test, "test", np.where(dev, "dev", "train"))
+        names[_between_splits(component, names)] = ""
+        if all(_enough(origins.keys[names == split, 1]) for split in ("dev", "test")):
+            break
+    return Splits(names, units, cut)
+
+
+def _own_texts(origins):
+    """Which texts belong to one conversation alone, as far as one can tell: bool (n, 2)."""
+    replies, times = np.unique(origins.keys[:, 1], return_counts=True)
+    return origins.long & ~np.isin(origins.keys, replies[times > OFTEN])
+
+
+def _components(origins, own):
+    """The conversation of each pair, as a number: int (n,). own: from `_own_texts`
+
+    Conversations are the connected components of a graph whose edges are the pairs. A pair joins
+    the ids of its two messages, so that a chain of replies is one conversation, or its known
+    conversation to itself. If neither is known, it joins its two texts: a reply that is also a
+    message links two pairs. A text that may be anybody's links nothing.
+    """
+    keys, names, _ = origins
+    nodes = np.where(names == 0, np.where(own, keys, 0), names)           # (n, 2)
+    nodes = np.where(nodes == 0, nodes[:, ::-1], nodes)       # a single node: an edge to itself
+    pair = keys[:, :1] + np.uint64(3) * keys[:, 1:]           # no node: equal pairs stay together
+    nodes, ends = np.unique(np.where(nodes == 0, pair, nodes), return_inverse=True)
+    ends = ends.reshape(-1, 2)
+    edges = coo_matrix((np.ones(len(ends), np.int8), ends.T), (len(nodes), len(nodes)))
+    _, labels = connected_components(edges, directed=False)
+    return labels[ends[:, 0]]
+
+
+def _blocks(component):
+    """The unit of each pair, int (n,): its conversation, or a block of one that is too large.
+
+    → units, how many conversations are cut
+    """
+    order, sizes = np.argsort(component, kind="stable"), np.bincount(component)
+    large = (sizes > LARGEST * len(component)) & (sizes > BLOCK)
+    place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)    # in its component
+    begins = (place == 0) | np.repeat(large, sizes) & (place % BLOCK == 0)
+    units = np.empty_like(order)
+    units[order] = np.cumsum(begins) - 1
+    return units, int(large.sum())
+
+
+def _lowest_hash(keys, own, units):
+    """The lowest hash of each pair's unit: uint64 (n,). It depends on texts alone.
+
+    So neither the name nor the order of files moves a pair. Texts that are anybody's have high
+    hashes: otherwise one of them could decide for many units.
+    """
+    hashes = np.where(own, keys >> np.uint64(1), keys | np.uint64(1 << 63)).min(axis=1)
+    lowest = np.full(units.max(initial=-1) + 1, np.iinfo(np.uint64).max, np.uint64)
+    np.minimum.at(lowest, units, hashes)
+    return lowest[units]
+
+
+def _between_splits(component, names):
+    """The numbers of the pairs that begin a block if the block before is in another split.
+
+    Such a pair's message is the reply of the pair before, so it would stand in both splits.
+    """
+    order = np.argsort(component, kind="stable")
+    before, after = order[:-1], order[1:]
+    return after[(component[before] == component[after]) & (names[before] != names[after])]
+
+
+def _enough(replies):
+    """Whether each of these replies has FEWEST others with a different text. replies: keys (m,)"""
+    return len(replies) - np.unique(replies, return_counts=True)[1].max(initial=0) >= FEWEST
+
+
+def straightness(origins, splits):
+    """How straight these Splits are, for the corpus's report: a dict.
+
+    conversations: units by split; cut: how many were too large; between: pairs left out because
+    they would connect two splits; texts, known: how many different texts of LONG characters or more
+    test has, and how many of them train has as well; same: how often a wrong candidate of a test
+    pair is from its own unit
+    """
+    keys, _, long = origins
+    inside = {split: splits.names == split for split in SPLITS}
+    test, train = (np.unique(keys[inside[split]][long[inside[split]]])
+                   for split in ("test", "train"))
+    sizes = np.bincount(splits.units[inside["test"]])
+    total = max(2, sizes.sum())
+    return {"conversations": {split: len(np.unique(splits.units[which]))
+                              for split, which in inside.items()},
+            "cut": splits.cut, "between": int((splits.names == "").sum()), "texts": len(test),
+            "known": len(np.intersect1d(test, train, assume_unique=True)),
+            "same": float((sizes * (sizes - 1)).sum() / (total * (total - 1)))}

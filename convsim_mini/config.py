@@ -27,8 +27,9 @@ class TextConfig:
     pieces: PositiveInt = 8_000
     """Maximum number of word pieces, one row each; a frequent word is one (paper: not given; ours:
     STS 77.0, and 75.1 with 30,000, for the same P@1)."""
-    bigram_buckets: PositiveInt = 200_000
-    """Rows shared by all bigrams of pieces (ours: the paper gives no number)."""
+    bigrams: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 10_000
+    """How many bigrams of pieces, the most frequent ones, have a row each (ours: the paper gives no
+    number)."""
     filters_off: list[Literal["long", "not_alphabetic", "link_or_mention", "bot"]] = field(
         default_factory=list)
     """Filters of the paper's §3 to switch off, for mail and the like (ours): "long" (350 characters
@@ -169,9 +170,9 @@ class Config:
 
     @property
     def bigram_rows(self):
-        """Rows of the embedding table for bigrams; a Transformer without `bag` has none."""
+        """The most rows of the table for bigrams; a Transformer without `bag` has none."""
         has_bigrams = ENCODERS[self.model.encoder].has_bigrams(self.model)
-        return self.text.bigram_buckets if has_bigrams else 0
+        return self.text.bigrams if has_bigrams else 0
 
     @property
     def taught(self):

@@ -12,7 +12,7 @@ from collections import Counter
 import numpy as np
 from chitchat_dataset import ConversationDataset
 
-WORDS, BIGRAMS, DIM, BATCH, STEPS = 20_000, 50_021, 200, 512, 300
+WORDS, BIGRAMS, DIM, BATCH, STEPS = 20_000, 10_000, 200, 512, 300
 RATE, TABLE_RATE, SCALE = 3e-4, 0.2, 15.0    # two learning rates; 1 / temperature
 
 
@@ -26,18 +26,18 @@ def read_pairs():
     return train, test
 
 
-def rows_of(sentences, words):
-    """B arrays of n word ids → their table rows, 2n − 1 for each, joined: (M,); every n: (B,)."""
-    rows = []
-    for ids in sentences:                                      # words, then bigrams in buckets
-        rows += [ids, words + (ids[:-1] * 1_000_003 + ids[1:]) % BIGRAMS]
-    return np.concatenate(rows), np.array([len(ids) for ids in sentences])
+def rows_of(words, ids):
+    """The table rows of a sentence of n words and of its frequent bigrams: (m,) → rows, n."""
+    rows = [ids.get(word, 0) for word in words]                # row 0: all unknown words
+    rows += [ids[pair] for pair in zip(words, words[1:]) if pair in ids]
+    return np.array(rows), len(words)
 
 
-def bag_forward(table, rows, lengths):
-    """Sum each sentence's rows and divide by √n → x: (B, d), cache."""
-    counts = 2 * lengths - 1                                   # rows of each sentence
-    scale = (1 / np.sqrt(lengths)).astype(table.dtype)[:, None]
+def bag_forward(table, sentences):
+    """Sum each sentence's rows and divide by √n, n its number of words → x: (B, d), cache."""
+    counts = np.array([len(rows) for rows, _ in sentences])
+    rows = np.concatenate([rows for rows, _ in sentences])
+    scale = np.array([1 / np.sqrt(n) for _, n in sentences], table.dtype)[:, None]
     return np.add.reduceat(table[rows], np.cumsum(counts) - counts) * scale, (rows, counts, scale)
 
 
@@ -71,8 +71,8 @@ def batch_softmax(u, v):
 
 
 def encode(params, sentences):
-    """B arrays of ids → u = unit(x W), where x: (B, d) are their bags; caches."""
-    x, bag_cache = bag_forward(params["table"], *rows_of(sentences, len(params["table"]) - BIGRAMS))
+    """B sentences (see `rows_of`) → u = unit(x W), where x: (B, d) are their bags; caches."""
+    x, bag_cache = bag_forward(params["table"], sentences)
     u, unit_cache = l2_normalize_forward(x @ params["W"])
     return u, (x, bag_cache, unit_cache)
 
@@ -107,7 +107,7 @@ def update(params, grads, state, step, decay=1.0):
 
 def initial_values(counts, rng):
     """Word rows, short for frequent words (a/(a + p), Arora et al. 2017); bigram rows, 0; W = I."""
-    p = np.array([0, *counts]) / sum(counts)                   # row 0: all unknown words
+    p = np.array([0, *counts]) / sum(counts)
     table = np.zeros((len(p) + BIGRAMS, DIM), np.float32)
     table[:len(p)] = rng.standard_normal((len(p), DIM)) * (3e-4 / (3e-4 + p))[:, None]
     params = {"table": table, "W": np.eye(DIM, dtype=np.float32), "b": np.zeros(DIM, np.float32),
@@ -129,12 +129,13 @@ def main():
     """Train for a minute; print P@1 before, during and after."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     train, test = read_pairs()
-    counts = Counter(token for pair in train for tokens in pair for token in tokens)
-    ids = {word: k for k, (word, _) in enumerate(counts.most_common(WORDS), start=1)}
-    train, test = ([[np.array([ids.get(token, 0) for token in tokens]) for tokens in pair]
-                    for pair in pairs] for pairs in (train, test))
+    counts = Counter(word for pair in train for words in pair for word in words).most_common(WORDS)
+    pairs = Counter(pair for both in train for words in both for pair in zip(words, words[1:]))
+    ids = {name: row for row, (name, _) in enumerate(counts + pairs.most_common(BIGRAMS), 1)}
+    train, test = ([[rows_of(words, ids) for words in both] for both in some]
+                   for some in (train, test))
     rng = np.random.default_rng(1)
-    params, state = initial_values([counts[word] for word in ids], rng)
+    params, state = initial_values([number for _, number in counts], rng)
     test = [test[k] for k in rng.choice(len(test), 5_000, replace=False)]    # no neighbours
     print(f"{len(train):,} pairs. P@1 before: {precision(params, test):.1f}")
     for step in range(STEPS):

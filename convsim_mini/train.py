@@ -123,7 +123,7 @@ def notices(config, corpus):
 
 def starting_model(config, corpus):
     """The Model before the first step, from the seed or --init's run. Raises UserError."""
-    trained = load_run(config.init).model.params if config.init else None
+    trained = load_run(config.init).model if config.init else None
     return initial_model(config, corpus, trained)
 
 

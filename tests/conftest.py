@@ -50,7 +50,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # where processes find the package, and other_system/ if it is in use
 PATH = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 
-SMALL = ("--text.pieces 300 --text.bigram_buckets 500 --model.embedding_dim 16 --model.layers 16 "
+SMALL = ("--text.pieces 300 --text.bigrams 500 --model.embedding_dim 16 --model.layers 16 "
          "--model.response_hidden 16 --optim.batch_size 64").split()
 ASCII = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}    # environment variables
 
@@ -221,7 +221,7 @@ def nli_folder(tmp_path_factory, pairs):
 @pytest.fixture(scope="session")
 def text_config():
     """Fewer pieces than there are words in the pairs, so that some words are several pieces."""
-    return TextConfig(pieces=300, bigram_buckets=500)
+    return TextConfig(pieces=300, bigrams=500)
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,9 @@
 """The deep averaging network: a bag of words and bigrams, then fully connected layers."""
 
 from .arrays import array_module, to_device
-from .embeddings import TABLE, embedding_bag_backward, word_bag_forward
+from .embeddings import TABLE, embedding_bag_backward, embedding_bag_forward
 from .layers import feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward
+from .packed import words_and_bigrams
 
 
 def dan_forward(model, packed, key=()):
@@ -12,13 +13,11 @@ def dan_forward(model, packed, key=()):
     goes through fully connected layers, with tanh between them (ours: the paper names no
     activation), and the result is scaled to unit length.
     model: its params are "encoder.linear{k}.weight", ".bias" (the last layer has one only with
-    encoder_bias), and the TABLE (R, d), with `word_rows` rows for words, then hashed bigrams;
-    packed: word ids of B sentences, on the host or the device; key: ignored: a DAN has no dropout
+    encoder_bias), and the TABLE (R, d), with `word_rows` rows for words, then one for each of
+    `bigrams`; packed: word ids of B sentences, on the host; key: ignored: a DAN has no dropout
     → u: (B, e) unit vectors, cache
     """
-    table = model.params[TABLE]
-    packed = to_device(packed, array_module(table))
-    x, bag_cache = word_bag_forward(table, packed, model.word_rows)       # (B, d)
+    x, bag_cache = word_bag(model, packed)                                # (B, d)
     x, layers_cache = feed_forward(model, "encoder", x)                   # (B, e)
     u, unit_cache = l2_normalize_forward(x)                               # (B, e)
     return u, (bag_cache, layers_cache, unit_cache)
@@ -34,3 +33,14 @@ def dan_backward(du, cache):
     dx, grads = feed_forward_backward(dx, layers_cache)                   # (B, d)
     grads[TABLE] = embedding_bag_backward(dx, bag_cache)
     return grads
+
+
+def word_bag(model, packed):
+    """The bag of a sentence's words and frequent bigrams: Packed of B, on the host → (B, d), cache.
+
+    Its backward is embedding_bag_backward.
+    """
+    table = model.params[TABLE]
+    rows = words_and_bigrams(packed, model.word_rows, model.bigrams)
+    rows, lengths = to_device((rows, packed.lengths), array_module(table))
+    return embedding_bag_forward(table, rows, lengths)

@@ -9,23 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from .arrays import array_module, to_host, twinned
-from .packed import Packed, words_and_bigrams
+from .packed import Packed
 
 TABLE = "encoder.embedding.weight"    # the name of the table among the parameters
 
 
 # ---------------------------------------------------------------- forward: rows of the table
-
-@twinned
-def word_bag_forward(table, packed, word_rows):
-    """The bag of a sentence's words and hashed bigrams: the input of a DAN (§2.3.1).
-
-    table: (R, d); its first `word_rows` rows are words, the others are bigrams; packed: word ids of
-    B sentences → y: (B, d), cache for embedding_bag_backward
-    """
-    rows = words_and_bigrams(packed, word_rows, len(table) - word_rows)
-    return embedding_bag_forward(table, rows, packed.lengths)
-
 
 def embedding_bag_forward(table, rows, lengths):
     """Sum the rows of a sentence's n words and its bigrams, and divide by √n (the paper, §2.3.1).

@@ -17,12 +17,16 @@ from .layers import (
 from .losses import loss_of
 
 
+NO_BIGRAMS = np.empty(0, np.int64)
+
+
 class Model(NamedTuple):
     """Everything that a forward pass needs."""
 
     params: dict      # name → array
     config: Any       # settings, with the fields of ModelConfig
     word_rows: int    # how many rows of the table are words
+    bigrams: np.ndarray = NO_BIGRAMS    # on the host: the keys of those that have the other rows
 
 
 # ---------------------------------------------------------------- sentences to vectors

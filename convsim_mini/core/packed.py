@@ -48,32 +48,34 @@ def offsets_of(lengths):
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
-def words_and_bigrams(packed, words, buckets):
-    """The table rows of a DAN's inputs: w₀ (w₀w₁) w₁ (w₁w₂) w₂ …, 2n − 1 rows for n words.
+def words_and_bigrams(packed, words, bigrams):
+    """The table rows of a DAN's inputs: w₀ (w₀w₁) w₁ (w₁w₂) w₂ …, without bigrams that have no row.
 
-    packed: N words in B sentences; words, buckets: how many rows of the table are for words and,
-    after those, for bigrams → Packed of 2N − B rows
+    packed: N words in B sentences, on the host; words: how many ids there are; bigrams: the keys of
+    the bigrams that have a row, (M,) ascending; bigram k has the row words + k
+    → Packed of N to 2N − B rows
     """
-    xp = array_module(packed.ids)
-    rows = xp.empty((len(packed.ids), 2), xp.int32)           # a word; the bigram it starts
-    rows[:, 0] = packed.ids
-    rows[:-1, 1] = words + bigram_buckets(packed.ids[:-1], packed.ids[1:], buckets)
-    inside = xp.ones(rows.shape, bool)
+    if not (len(bigrams) and len(packed.ids)):
+        return packed
+    keys = bigram_keys(packed.ids[:-1], packed.ids[1:], words)
+    place = np.searchsorted(bigrams, keys)                    # where each key is, or would be
+    rows = np.stack([packed.ids, np.append(words + place, 0)], axis=1, dtype=np.int32)    # (N, 2)
+    inside = np.ones(rows.shape, bool)
+    inside[:-1, 1] = bigrams[np.minimum(place, len(bigrams) - 1)] == keys
     inside[packed.offsets[1:] - 1, 1] = False                 # a sentence's last word starts none
-    # the b sentences before offset number b have b rows fewer than twice their number of words
-    return Packed(rows[inside], 2 * packed.offsets - xp.arange(len(packed.offsets)))
+    before = offsets_of(inside[:, 1])                         # bigrams before each word: (N + 1,)
+    return Packed(rows[inside], packed.offsets + before[packed.offsets])
 
 
-def bigram_buckets(left, right, buckets):
-    """Hash pairs of word ids to 0 … buckets − 1: left, right: (N,) → (N,).
+def frequent_bigrams(packed, words, number):
+    """The keys of the bigrams that occur most often: int64, ascending, at most `number`."""
+    inside = np.ones(len(packed.ids), bool)
+    inside[packed.offsets[1:] - 1] = False
+    keys = bigram_keys(packed.ids[:-1], packed.ids[1:], words)[inside[:-1]]
+    keys, counts = np.unique(keys, return_counts=True)
+    return np.sort(keys[np.argsort(-counts, kind="stable")[:number]])
 
-    Fold and multiply twice, as in MurmurHash3, with SplitMix64's multipliers. Overflow is the same
-    in NumPy and CuPy. Scaling the upper 32 bits to the range is cheaper than a remainder.
-    """
-    xp = array_module(left)
-    key = (left.astype(xp.uint64) << xp.uint64(32)) | right.astype(xp.uint64)
-    key ^= key >> xp.uint64(29)
-    key *= xp.uint64(0xBF58476D1CE4E5B9)
-    key ^= key >> xp.uint64(32)
-    key *= xp.uint64(0x94D049BB133111EB)
-    return ((key >> xp.uint64(32)) * xp.uint64(buckets) >> xp.uint64(32)).astype(xp.int32)
+
+def bigram_keys(left, right, words):
+    """A number for each pair of ids, different for different pairs: left, right: (n,) → (n,)."""
+    return left.astype(np.int64) * words + right

@@ -6,8 +6,9 @@ import numpy as np
 
 from .arrays import array_module, to_device
 from .attention import self_attention_backward, self_attention_forward, timing_signal
+from .dan import word_bag
 from .dropout import dropout_of
-from .embeddings import embedding_bag_backward, word_bag_forward
+from .embeddings import embedding_bag_backward
 from .layers import (
     feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward,
     linear_backward, linear_forward)
@@ -37,7 +38,8 @@ def transformer_forward(model, packed, key=()):
     dropout = dropout_of(config.dropout, key)
     table = params[TABLE]
     xp = array_module(table)
-    packed, order, places = to_device(sort_by_length(packed, config.max_tokens), xp)
+    on_host, order, places = sort_by_length(packed, config.max_tokens)
+    packed, order, places = to_device((on_host, order, places), xp)
     signal = timing_signal(config.max_tokens, table.shape[1], table.dtype, xp)
 
     x, embedding_cache = placed_embedding_forward(table, packed, signal, dropout)     # (N, d)
@@ -63,7 +65,7 @@ def transformer_forward(model, packed, key=()):
     y, linear_cache = feed_forward(model, "encoder", y)                   # (B, e)
     bag_cache = None
     if config.bag:
-        bag, bag_cache = bag_forward(params, packed, model.word_rows)     # (B, e)
+        bag, bag_cache = bag_forward(model, on_host)                      # (B, e)
         y += bag
     u, unit_cache = l2_normalize_forward(y)                               # (B, e), sorted by length
     return u.take(places, axis=0), (order, embedding_cache, (first, first_norm_cache), caches,
@@ -118,14 +120,14 @@ def parameters_of(name, norm):
             [f"{norm}.weight", f"{norm}.bias"])
 
 
-def bag_forward(params, packed, word_rows):
+def bag_forward(model, packed):
     """y = √d bag(table) W: a DAN with one layer. √d undoes the table_divisor (see below).
 
-    packed: word ids of B sentences → y: (B, e), cache
+    packed: word ids of B sentences, on the host → y: (B, e), cache
     """
-    x, rows_cache = word_bag_forward(params[TABLE], packed, word_rows)
+    x, rows_cache = word_bag(model, packed)
     x *= math.sqrt(x.shape[1])                                            # (B, d)
-    y, linear_cache = linear_forward(x, params["encoder.bag.weight"])     # (B, e)
+    y, linear_cache = linear_forward(x, model.params["encoder.bag.weight"])           # (B, e)
     return y, (rows_cache, linear_cache)
 
 

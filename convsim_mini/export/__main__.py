@@ -26,8 +26,6 @@ from ..training.run import load_run
 
 PACKAGE = Path(__file__).parents[1]
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "torch_module.TorchModule"}]
-SMALL = 100    # megabytes
-SMALLER = "--text.bigram_buckets 100000 --model.embedding_dim 300 --model.layers 300"
 
 
 def open_exported(folder):
@@ -41,7 +39,7 @@ def write_model(folder, encoder):
     config = encoder.model.config
     arrays = {name: in_16_bits(array) for name, array in encoder.model.params.items()
               if name.startswith("encoder.")}
-    np.savez(folder / "model.npz", **arrays)
+    np.savez(folder / "model.npz", bigrams=encoder.model.bigrams, **arrays)
     code = Path(sys.modules[ENCODERS[config.encoder].forward.__module__].__file__)
     settings = {"module": code.stem, "vocabulary": dataclasses.asdict(encoder.vocabulary),
                 "model": dataclasses.asdict(config)}
@@ -97,8 +95,6 @@ def main(argv=None):
     megabytes = sum(path.stat().st_size for path in options.out.rglob("*")) / 1e6
     print(f"{options.out}/README.md says how to use the folder ({megabytes:,.0f} MB). It names no "
           "license yet: choose one before you publish the folder.")
-    if megabytes > SMALL:
-        print(f"For a smaller folder, train with {SMALLER}.")
 
 
 if __name__ == "__main__":

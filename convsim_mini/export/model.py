@@ -24,9 +24,10 @@ def load(folder=Path(__file__).parent):
             return load, (Path(folder).absolute(),)
 
     vocabulary = text.Vocabulary(**settings["vocabulary"])
-    params, config = np.load(Path(folder, "model.npz")), SimpleNamespace(**settings["model"])
-    params = {name: array.astype(np.float32) for name, array in params.items()}    # from 16 bits
-    return Encoder(model.Model(params, config, vocabulary.size), vocabulary)
+    arrays, config = dict(np.load(Path(folder, "model.npz"))), SimpleNamespace(**settings["model"])
+    bigrams = arrays.pop("bigrams")
+    params = {name: array.astype(np.float32) for name, array in arrays.items()}    # from 16 bits
+    return Encoder(model.Model(params, config, vocabulary.size, bigrams), vocabulary)
 
 
 def own_code(folder, module):

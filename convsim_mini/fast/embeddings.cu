@@ -1,40 +1,6 @@
 // Kernels of embeddings.py, of `update_rows` (optim.py), and of the placed embedding and the mean
 // (transformer_layers.py). Except in update_rows, a block has one sentence, a thread some columns.
 
-// packed.bigram_buckets for one pair of words
-__device__ int bigram_bucket(int left, int right, u64 buckets) {
-    u64 key = (u64)left << 32 | (u64)right;
-    key ^= key >> 29;
-    key *= 0xBF58476D1CE4E5B9ull;
-    key ^= key >> 32;
-    key *= 0x94D049BB133111EBull;
-    return (key >> 32) * buckets >> 32;
-}
-
-// word_bag_forward: y_b = (1/√n) Σ E_r over the 2n − 1 rows of sentence b. It also records each
-// of these rows and its sentence, for the backward.
-extern "C" __global__ void word_bag_forward(const real* table, const int* ids, const i64* offsets,
-                                            real* y, real* scale, int* rows, int* sources,
-                                            int word_rows, i64 buckets, int d) {
-    int b = blockIdx.x, n = offsets[b + 1] - offsets[b];
-    const int* word = ids + offsets[b];
-    rows += 2 * offsets[b] - b;
-    sources += 2 * offsets[b] - b;
-    for (int k = threadIdx.x; k < 2 * n - 1; k += blockDim.x) {
-        int w = word[k / 2];
-        rows[k] = k % 2 ? word_rows + bigram_bucket(w, word[k / 2 + 1], buckets) : w;
-        sources[k] = b;
-    }
-    __syncthreads();                                          // each thread reads all rows
-    real share = 1 / sqrt(double(n));
-    if (threadIdx.x == 0) scale[b] = share;
-    for (int c = threadIdx.x; c < d; c += blockDim.x) {
-        real sum = 0;
-        for (int k = 0; k < 2 * n - 1; ++k) sum += table[(i64)rows[k] * d + c];
-        y[(i64)b * d + c] = sum * share;
-    }
-}
-
 // placed_embedding_forward: x = dropout(√d E + signal). A sentence has four blocks, each with four
 // rows of threads; a row of threads has every sixteenth word.
 extern "C" __global__ void placed_embedding_forward(

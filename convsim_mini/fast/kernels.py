@@ -146,15 +146,6 @@ def dropout_backward(dy, bits):
 
 # ---------------------------------------------------------------- embeddings.py
 
-def word_bag_forward(table, packed, word_rows):
-    B, d, M = len(packed.offsets) - 1, table.shape[1], 2 * len(packed.ids) - len(packed.offsets) + 1
-    y, scale = like(table, B, d), like(table, B, 1)
-    rows, sources = like(table, M, dtype=np.int32), like(table, M, dtype=np.int32)
-    launch("embeddings.word_bag_forward", (B,), _threads(d), table, packed.ids, packed.offsets, y,
-           scale, rows, sources, word_rows, len(table) - word_rows, d)
-    return y, (rows, sources, scale)
-
-
 def placed_embedding_forward(table, packed, signal, dropout=NO_DROPOUT):
     d, bits = table.shape[1], _bits(dropout)
     x = like(table, len(packed.ids), d)

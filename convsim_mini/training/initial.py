@@ -6,7 +6,8 @@ In a default run, the corpus alone gives STS 75 (77 after training) and P@1 20 (
 import numpy as np
 
 from ..core.initial import initial_parameters
-from ..core.model import ENCODERS, TABLE, Model
+from ..core.model import ENCODERS, NO_BIGRAMS, TABLE, Model
+from ..core.packed import frequent_bigrams
 from .word_vectors import ppmi_svd
 
 A = 3e-4    # of a/(a + p)
@@ -15,14 +16,19 @@ A = 3e-4    # of a/(a + p)
 def initial_model(config, corpus, trained=None):
     """The Model of a Config before any training. The same seed always gives the same arrays.
 
-    trained: parameters to start from, or None; if they lack some (NLI's classifier), those are new
+    trained: a Model to start from, or None; parameters that it lacks (NLI's classifier) are new
     """
-    rng = np.random.Generator(np.random.Philox(config.seed))
-    table = (trained[TABLE] if trained else
-             initial_table(corpus, config.bigram_rows, config.model, rng))
+    rng, size = np.random.Generator(np.random.Philox(config.seed)), corpus.vocabulary.size
+    if trained:
+        table, bigrams = trained.params[TABLE], trained.bigrams
+    else:
+        wanted = config.bigram_rows
+        bigrams = frequent_bigrams(corpus.train.packed, size, wanted) if wanted else NO_BIGRAMS
+        table = initial_table(corpus, len(bigrams), config.model, rng)
     params = initial_parameters(config.model, table, rng, config.classifies)
-    params |= {name: p for name, p in (trained or {}).items() if name in params}
-    return Model(params, config.model, corpus.vocabulary.size)
+    if trained:
+        params |= {name: p for name, p in trained.params.items() if name in params}
+    return Model(params, config.model, size, bigrams)
 
 
 def initial_table(corpus, bigrams, model, rng):

@@ -26,12 +26,13 @@ from ..common.cli import UserError, python_m, user_errors
 from ..common.files import OURS, UNREADABLE, locked, replace_file
 from ..config import Config
 from ..core.text import Vocabulary
-from ..core.model import Model
+from ..core.model import NO_BIGRAMS, Model
 from ..core.initial import parameter_shapes
 from .settings import config_from_dict
 
 MODEL, TRAINING, LOG = "model.safetensors", "training.safetensors", "log.jsonl"
 PAIRS = f"{OURS}.pairs.jsonl"    # what `fit` was given, if not in a file
+BIGRAMS = "bigrams"     # the keys of those with a row, an array that is not trained
 TUNED, STATE = "tuned", "state."    # arrays that are not weights; the second is a prefix
 # Settings that do not distinguish runs: where files are (pairs and NLI data have checksums), and
 # how to compute.
@@ -67,7 +68,7 @@ class Run(NamedTuple):
 
 def save_run(run):
     """Write a Run to the file at its path, atomically."""
-    params = to_host(run.model.params) if run.model else {}
+    params = to_host(run.model.params) | {BIGRAMS: run.model.bigrams} if run.model else {}
     words = dataclasses.asdict(run.vocabulary)
     arrays = {**params,
               **({} if run.tuned is None else {TUNED: run.tuned}),
@@ -112,14 +113,15 @@ def load_run(run, device="cpu"):
     tuned = arrays.pop(TUNED, None)
     state = {name.removeprefix(STATE): arrays.pop(name) for name in [*arrays]
              if name.startswith(STATE)}
+    bigrams = arrays.pop(BIGRAMS, NO_BIGRAMS)
     params = {name: np.asarray(p, np.float32) for name, p in arrays.items()}    # p may be float16
-    rows = run.vocabulary.size + run.config.bigram_rows
+    rows = run.vocabulary.size + len(bigrams)
     shapes = parameter_shapes(run.config.model, rows, run.config.classifies)
     if shapes != {name: p.shape for name, p in params.items()}:
         raise UserError(f"{path}: is damaged or incomplete (the shapes of its weights do not "
                         f"match its settings); {RESTORE}")
     params = to_device(params, device_module(device, run.config.precision))
-    model = Model(params, run.config.model, run.vocabulary.size)
+    model = Model(params, run.config.model, run.vocabulary.size, bigrams)
     return run._replace(model=model, tuned=tuned, state=state)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.core.embeddings import word_bag_forward
+from convsim_mini.core.dan import word_bag
 from convsim_mini.core.gradcheck import dense, numeric_gradient, relative_error
 from convsim_mini.core.layers import linear_forward, tanh_forward
 from convsim_mini.core.losses import batch_softmax_forward
@@ -168,7 +168,7 @@ def evaluation(run):
 def layers(run):
     """The length of vectors before training: the bags of short and long sentences; each layer."""
     params, sentences = run.copies[0], run.batches[0].sentences
-    bag, _ = word_bag_forward(params[NAMES["table"]], sentences, run.model.word_rows)
+    bag, _ = word_bag(run.model._replace(params=params), sentences)
     first, _ = linear_forward(bag, params[NAMES["first layer"]], params["encoder.linear0.bias"])
     hidden, _ = tanh_forward(first)
     last, _ = linear_forward(hidden, params[NAMES["second layer"]])

@@ -36,6 +36,7 @@ def ours(lines):
 
     from convsim_mini.config import Config
     from convsim_mini.core.model import Model
+    from convsim_mini.core.packed import frequent_bigrams
     from convsim_mini.core.text import Vocabulary, tokenize
     from convsim_mini.inference.sentence_encoder import SentenceEncoder
     from convsim_mini.core.initial import initial_parameters
@@ -43,9 +44,10 @@ def ours(lines):
     config, rng = Config(), np.random.default_rng(0)
     counts = Counter(token for line in lines for token in tokenize(line))
     vocabulary = Vocabulary.of_pieces(counts, config.text.pieces)
-    rows = 1 + config.text.pieces + config.text.bigram_buckets
-    table = rng.standard_normal((rows, WIDTH), np.float32)
-    model = Model(initial_parameters(config.model, table, rng), config.model, vocabulary.size)
+    bigrams = frequent_bigrams(vocabulary.encode(lines), vocabulary.size, config.text.bigrams)
+    table = rng.standard_normal((vocabulary.size + len(bigrams), WIDTH), np.float32)
+    model = Model(initial_parameters(config.model, table, rng), config.model, vocabulary.size,
+                  bigrams)
     encoder = SentenceEncoder(model, Vocabulary(**asdict(vocabulary)))
     tokenize.__globals__["_tokens"].clear()                   # what counting has left there
     return encoder.encode

@@ -49,6 +49,7 @@ def prepare(case, path, pairs):
     import numpy as np
 
     from convsim_mini.config import Config
+    from convsim_mini.core.packed import frequent_bigrams
     from convsim_mini.core.pairs import batch_order
     from convsim_mini.data.prepare import open_corpus
 
@@ -63,19 +64,20 @@ def prepare(case, path, pairs):
     number = 1 if case.task == "bulk" else sum(case.steps[:2])
     batches = [corpus.train.batch(next(order)) for _ in range(number)]
     words = corpus.vocabulary.size
-    save_batches(path, batches, words, words + config.text.bigram_buckets)
+    save_batches(path, batches, words,
+                 frequent_bigrams(corpus.train.packed, words, config.text.bigrams))
     lengths = [batch.sentences.lengths for batch in batches]
     return 1 - sum(some.sum() for some in lengths) / sum(some.max() * len(some) for some in lengths)
 
 
-def save_batches(path, batches, words, rows):
-    """Write Batches and two numbers to a small .npz file.
+def save_batches(path, batches, words, bigrams):
+    """Write Batches, a number and the bigrams' keys to a small .npz file.
 
     words: more than every id; of at most 65,536 words an id takes 16 bits, as a length does
     """
     import numpy as np
 
-    arrays = {"sizes": [words, rows]}
+    arrays = {"words": words, "bigrams": bigrams}
     for k, batch in enumerate(batches):
         arrays[f"ids-{k}"] = batch.sentences.ids.astype(np.min_scalar_type(words - 1))
         arrays[f"lengths-{k}"] = batch.sentences.lengths.astype(np.uint16)
@@ -83,7 +85,7 @@ def save_batches(path, batches, words, rows):
 
 
 def load_batches(path):
-    """What save_batches wrote: the list of Batches, words, rows."""
+    """What save_batches wrote: the list of Batches, words, bigrams."""
     import numpy as np
 
     from convsim_mini.core.packed import Packed, offsets_of
@@ -91,31 +93,31 @@ def load_batches(path):
 
     file = np.load(path)
     batches = [Batch(Packed(file[f"ids-{k}"].astype(np.int32), offsets_of(file[f"lengths-{k}"])))
-               for k in range(len(file.files) // 2)]
-    return [batches, *file["sizes"].tolist()]
+               for k in range(len(file.files) // 2 - 1)]
+    return [batches, int(file["words"]), file["bigrams"]]
 
 
 # ---------------------------------------------------------------- a step
 
-def step_of(name, batches, words, rows, config, training, device):
+def step_of(name, batches, words, bigrams, config, training, device):
     """A contender's function of k: one step on batch k, or its sentences' vectors.
 
     name: "ours", the same with "numba", "bag" (PyTorch's DAN) or a PyTorch Transformer: "padded",
     "packed", "nested", or nested and "compiled". On a GPU a step returns before it is done.
     """
     if name in ("ours", "numba"):
-        return ours(batches, words, rows, config, training, device)
+        return ours(batches, words, bigrams, config, training, device)
     import torch
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count())))
     if device == "gpu":                                       # TF32, as ours
         torch.set_float32_matmul_precision("high")
         device = "cuda"
     if name == "bag":
-        return torch_dan(batches, words, rows, config, training, device)
+        return torch_dan(batches, words, bigrams, config, training, device)
     return torch_transformer(name, batches, words, config, training, device)
 
 
-def ours(batches, words, rows, config, training, device):
+def ours(batches, words, bigrams, config, training, device):
     import numpy as np
 
     from convsim_mini.core.arrays import to_device
@@ -125,10 +127,10 @@ def ours(batches, words, rows, config, training, device):
     from convsim_mini.core.initial import initial_parameters
 
     rng = np.random.default_rng(0)
-    rows = rows if config.encoder == "dan" else words
-    table = rng.standard_normal((rows, config.embedding_dim), np.float32)
+    bigrams = bigrams if config.encoder == "dan" else bigrams[:0]
+    table = rng.standard_normal((words + len(bigrams), config.embedding_dim), np.float32)
     params = to_device(initial_parameters(config, table, rng), device_module(device))
-    model = Model(params, config, words)
+    model = Model(params, config, words, bigrams)
     optimizer = SGD(model.params)
 
     def step(k):
@@ -139,13 +141,13 @@ def ours(batches, words, rows, config, training, device):
     return step if training else lambda k: embed(model, batches[k].sentences, 10**6)
 
 
-def torch_dan(batches, words, rows, config, training, device):
+def torch_dan(batches, words, bigrams, config, training, device):
     import torch
     from torch_twin import Twin, torch_sentences
 
-    twin = Twin(config, rows).to(device)
+    twin = Twin(config, words + len(bigrams)).to(device)
     optimizers = [torch.optim.SGD(twin.parameters(), lr=0.01)]
-    ready = [pinned(torch_sentences(batch.sentences, words, rows), device) for batch in batches]
+    ready = [pinned(torch_sentences(batch.sentences, words, bigrams), device) for batch in batches]
     if training:
         return lambda k: descend(twin(*on(device, ready[k])), optimizers)
     return torch.inference_mode()(lambda k: twin.encode(*on(device, ready[k][:3])).cpu())

@@ -25,7 +25,7 @@ SMALL = 1e-6
 
 # Ids repeated within and across sentences; sentences of one word.
 IDS = pack([3, 1, 3, 4], [1], [0], [3, 2, 2], [2, 1])
-ROWS = words_and_bigrams(IDS, words=5, buckets=7)
+ROWS = words_and_bigrams(IDS, words=5, bigrams=np.array([8, 16, 17, 19]))    # of 5 × left + right
 U1, U2 = np.random.default_rng(3).standard_normal((2, 6, 4))
 LABELS = np.random.default_rng(4).standard_normal(6)
 CLASSES = np.array([2, 0, 1, 1, 0])
@@ -59,7 +59,6 @@ CASES = {
     "l2_normalize": (layers.l2_normalize_forward, layers.l2_normalize_backward, [(4, 3)]),
     "embedding_bag": (embeddings.embedding_bag_forward, embeddings.embedding_bag_backward,
                       [(12, 3)], ROWS, IDS.lengths),
-    "word_bag": (embeddings.word_bag_forward, embeddings.embedding_bag_backward, [(12, 3)], IDS, 5),
     "relu": (transformer_layers.relu_forward, transformer_layers.relu_backward, [(4, 3)]),
     "layer_norm": (transformer_layers.layer_norm_forward, transformer_layers.layer_norm_backward,
                    [(4, 5), (5,), (5,)]),
@@ -316,8 +315,8 @@ def test_the_forward_pass_is_what_loops_give(name):
     vectors, _ = model.encoder_forward(small, SENTENCES)
     for b, u in enumerate(vectors):
         ids = SENTENCES.part(b, b + 1).ids
-        expected = (plain_forward.dan(params, ids, 5) if config.encoder == "dan"
-                    else plain_forward.transformer(params, config, ids, 5))
+        expected = (plain_forward.dan(params, ids, 5, small.bigrams) if config.encoder == "dan"
+                    else plain_forward.transformer(params, config, ids, 5, small.bigrams))
         assert np.abs(u - expected).max() < 1e-12
     assert np.abs(model.embed(small, SENTENCES, 2) - vectors).max() < 1e-12
 

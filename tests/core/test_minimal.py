@@ -8,7 +8,6 @@ import pytest
 
 from convsim_mini import minimal
 from convsim_mini.config import ModelConfig
-from convsim_mini.core import packed
 from convsim_mini.core.model import Model, loss_and_gradients
 from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.pairs import Batch
@@ -20,15 +19,14 @@ from small_transformer import pack
 NAMES = {"table": "encoder.embedding.weight", "W": "encoder.linear0.weight",
          "R": "response.linear0.weight", "b": "response.linear0.bias"}
 STEPS = 20
+BIGRAMS = np.arange(1, 900, 23)    # keys: 30 · left + right
 
 
 @pytest.fixture(autouse=True)
 def sizes(monkeypatch):
-    """Few rows and dimensions, so that rows repeat in a batch; both use the same bigram hash."""
+    """Few rows and dimensions, so that rows repeat in a batch."""
     monkeypatch.setattr(minimal, "DIM", 7)
-    monkeypatch.setattr(minimal, "BIGRAMS", 40)
-    monkeypatch.setattr(packed, "bigram_buckets", lambda left, right, buckets:
-                        (left.astype(np.int64) * 1_000_003 + right) % buckets)
+    monkeypatch.setattr(minimal, "BIGRAMS", len(BIGRAMS))
 
 
 def some_batches(rng, words, pairs=11):
@@ -36,17 +34,24 @@ def some_batches(rng, words, pairs=11):
         yield [[rng.integers(0, words, rng.integers(1, 9)) for _ in range(2)] for _ in range(pairs)]
 
 
+def ids_of(words):
+    """Row of a word, or of a pair of words; word 0 is the unknown one."""
+    pairs = {divmod(key, words): words + k for k, key in enumerate(BIGRAMS.tolist())}
+    return {word: word for word in range(words)} | pairs
+
+
 def test_its_steps_are_those_of_the_package():
-    rng = np.random.default_rng(3)
+    rng, ids = np.random.default_rng(3), ids_of(30)
     params, state = minimal.initial_values(rng.integers(1, 50, 29), rng)
     params = {name: p + 0.1 * rng.standard_normal(p.shape) for name, p in params.items()}
     state = {name: (np.zeros_like(params[name]), np.zeros_like(params[name])) for name in "RbW"}
     state["table"] = np.full((len(params["table"]), 1), Adaptive.FIRST_SQUARE)
     config = ModelConfig(embedding_dim=7, layers=[7], scale=minimal.SCALE)
-    model = Model({NAMES[name]: p.copy() for name, p in params.items()}, config, word_rows=30)
+    model = Model({NAMES[name]: p.copy() for name, p in params.items()}, config, 30, BIGRAMS)
     optimizer = Adaptive(model.params)
     for step, pairs in enumerate(some_batches(rng, words=30)):
-        loss, grads = minimal.loss_and_gradients(params, pairs)
+        rows = [[minimal.rows_of(side.tolist(), ids) for side in pair] for pair in pairs]
+        loss, grads = minimal.loss_and_gradients(params, rows)
         minimal.update(params, grads, state, step)
         both = pack(*(pair[side] for side in (0, 1) for pair in pairs))
         of_package, grads = loss_and_gradients(model, Batch(both))
@@ -60,7 +65,7 @@ def test_its_steps_are_those_of_the_package():
 @pytest.mark.parametrize("name, wrong", [
     ("l2_normalize_backward", lambda du, cache: du / cache[1]),
     ("batch_softmax", lambda u, v: (batch_softmax(u, v)[0], *batch_softmax(u, v)[:0:-1])),
-    ("rows_of", lambda sentences, words: rows_of([ids[::-1] for ids in sentences], words)),
+    ("rows_of", lambda words, ids: rows_of(words[::-1], ids)),
     ("update", lambda params, grads, state, step: update(params, grads, state, step + 1))])
 def test_a_planted_mistake_is_noticed(name, wrong, monkeypatch):
     monkeypatch.setattr(minimal, name, wrong)
@@ -75,7 +80,8 @@ def test_its_initial_values_and_its_precision():
     for row, p in enumerate([0, 0.6, 0.3, 0.1]):
         np.testing.assert_allclose(params["table"][row], drawn[row] * 3e-4 / (3e-4 + p), rtol=1e-6)
     assert not params["table"][4:].any() and (params["W"] == np.eye(7)).all()
-    pairs = next(some_batches(rng, words=4, pairs=200))
+    pairs = [[minimal.rows_of(side.tolist(), ids_of(4)) for side in pair]
+             for pair in next(some_batches(rng, words=4, pairs=200))]
     u, v = (minimal.encode(params, [pair[side] for pair in pairs])[0] for side in (0, 1))
     replies = v + v @ params["R"] + params["b"]
     replies /= np.linalg.norm(replies, axis=1, keepdims=True)

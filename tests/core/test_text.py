@@ -1,5 +1,6 @@
 """Tokens, pieces of words, packed sentences and bigram rows."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.core import text as text_module
-from convsim_mini.core.packed import words_and_bigrams
+from convsim_mini.core.packed import bigram_keys, frequent_bigrams, words_and_bigrams
 from convsim_mini.core.text import (
     INSIDE, LONGEST_CHUNK, UNKNOWN, URL, Chunks, Vocabulary, learn_pieces, normalize, tokenize)
 
@@ -242,31 +243,30 @@ def test_a_part_holds_the_same_sentences(sentences, data):
 
 # ---------------------------------------------------------------- bigrams
 
-def bigram_row(left, right, words, buckets):
-    """The reference: the hash in Python's integers, which cannot overflow."""
-    mask = 2**64 - 1
-    key = left << 32 | right
-    key = (key ^ key >> 29) * 0xBF58476D1CE4E5B9 & mask
-    key = (key ^ key >> 32) * 0x94D049BB133111EB & mask
-    return words + ((key >> 32) * buckets >> 32)
-
-
-def test_bigram_rows_are_the_same_in_every_version():
-    # Saved runs depend on these numbers: changing the hash would shuffle all learned bigrams.
-    rows = words_and_bigrams(pack([1, 2, 3], [7], [2, 1], [0, 0]), 1_000, 200_000)
-    assert rows.ids.tolist() == [1, 78314, 2, 131236, 3, 7, 2, 118312, 1, 0, 1000, 0]
-
-
-@given(packed_sentences, st.integers(50, 2**20), st.integers(1, 2**20))
-def test_bigrams_stand_between_the_words_of_each_sentence_alone(sentences, words, buckets):
-    rows = words_and_bigrams(pack(*sentences), words, buckets)
+@given(packed_sentences, st.integers(0, 2**32))
+def test_frequent_bigrams_stand_between_the_words_of_each_sentence_alone(sentences, seed):
+    words, rng = 50, np.random.default_rng(seed)
+    packed = pack(*sentences)
+    two = [pair for some in sentences for pair in itertools.pairwise(some)]
+    known = {pair for pair in two if rng.random() < 0.5} | {(3, 49), (0, 0), (49, 49)}
+    row_of = {pair: words + k for k, pair in enumerate(sorted(known))}
+    keys = bigram_keys(*np.array(sorted(known)).T, words)
+    rows = words_and_bigrams(packed, words, keys)
     assert rows.ids.dtype == np.int32 and len(rows.offsets) == len(sentences) + 1
     for b, (first, *rest) in enumerate(sentences):
         expected = [first]
-        for word in rest:
-            expected += [bigram_row(expected[-1], word, words, buckets), word]
+        for pair in itertools.pairwise([first, *rest]):
+            expected += [*filter(None, [row_of.get(pair)]), pair[1]]
         assert rows.part(b, b + 1).ids.tolist() == expected
-        assert all(words <= row < words + buckets for row in expected[1::2])
+    assert words_and_bigrams(packed, words, keys[:0]) is packed
+
+
+@given(packed_sentences, st.integers(1, 8))
+def test_the_most_frequent_bigrams_get_a_row(sentences, number):
+    found = frequent_bigrams(pack(*sentences), 50, number)
+    counts = Counter(pair for some in sentences for pair in itertools.pairwise(some))
+    ranked = sorted(counts, key=lambda pair: (-counts[pair], pair))[:number]
+    assert [divmod(key, 50) for key in found.tolist()] == sorted(ranked)
 
 
 RUNS = [

@@ -62,7 +62,7 @@ def test_loss_and_every_gradient_agree_to_1e_8(name, task):
     model, twin = model_and_twin(CONFIGS[name], classifies=True)
     batch = random_batch(np.random.default_rng(0), pairs=128)._replace(task=task)
     loss, grads = loss_and_gradients(model, batch)
-    sentences = torch_sentences(batch.sentences, WORDS, WORDS + BIGRAMS, torch.float64)
+    sentences = torch_sentences(batch.sentences, WORDS, model.bigrams, torch.float64)
     theirs = (twin(*sentences) if task == "replies"
               else twin.nli_loss(*sentences, torch.from_numpy(batch.labels)))
     theirs.backward()
@@ -85,7 +85,7 @@ def test_twenty_steps_of_training_agree(optimizer):
         _, grads = loss_and_gradients(model, batch)
         mine.step(model.params, grads, 0.1, 0.1)
         twin.zero_grad()
-        twin(*torch_sentences(batch.sentences, WORDS, WORDS + BIGRAMS, torch.float64)).backward()
+        twin(*torch_sentences(batch.sentences, WORDS, model.bigrams, torch.float64)).backward()
         theirs.step()
         if optimizer == "adaptive":                           # PyTorch has no row-wise Adagrad
             with torch.no_grad():
@@ -101,7 +101,7 @@ def test_transformer_agrees_with_pytorchs_encoder_layers_to_1e_8(name):
     config, rng = TRANSFORMERS[name], np.random.default_rng(0)
     model, twin = model_and_twin(config, Padded)
     packed = random_batch(rng, pairs=8).sentences
-    of_bag = (torch_sentences(packed, WORDS, WORDS + BIGRAMS, torch.float64) if config.bag else ())
+    of_bag = (torch_sentences(packed, WORDS, model.bigrams, torch.float64) if config.bag else ())
     theirs = twin(*pad(packed), *of_bag)
     u, cache = transformer_forward(model, packed)
     assert np.abs(u - theirs.detach().numpy()).max() < 1e-8

@@ -144,4 +144,4 @@ def test_the_papers_size_and_the_small_preset():
     assert small == config_of({"preset": "transformer-small"})
     dan = config_of({"encoder": "dan", "steps": 5})
     assert dan == config_of({"steps": 5})
-    assert small.bigram_rows == dan.bigram_rows == dan.text.bigram_buckets
+    assert small.bigram_rows == dan.bigram_rows == dan.text.bigrams

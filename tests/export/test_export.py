@@ -53,7 +53,8 @@ def test_numpy_alone_gives_the_vectors_of_the_run(trained, exported, tmp_path):
     of_run = convsim_mini.load(trained[0]).encode(SENTENCES)
     np.testing.assert_allclose(vectors @ vectors.T, of_run @ of_run.T, rtol=0, atol=2**-10)
     stored = np.load(exported[0] / "model.npz")
-    assert {array.dtype for array in stored.values()} == {np.dtype(np.float16)}
+    kinds = {name: array.dtype for name, array in stored.items()}
+    assert kinds.pop("bigrams") == np.int64 and {*kinds.values()} == {np.dtype(np.float16)}
 
 
 def test_one_sentence_and_none(exported):
@@ -90,7 +91,7 @@ def test_what_is_printed_and_what_the_card_says(trained, exported):
     of_run, of_folder = (cell(sts.figures(own, np.vecdot(*sts.unit_vectors(
         one(trained[0]).encode, own)))["r"]) for one in (convsim_mini.load, in_16_bits))
     assert f"100: the run {of_run}, the folder {of_folder}\n" in done.stdout
-    assert f"interval: {of_folder}. The built-in set" in card and export.SMALLER not in done.stdout
+    assert f"interval: {of_folder}. The built-in set" in card
     assert "a vector of 16 dimensions." in card
     assert f"It was trained on pairs.tsv. Training took {run.step} steps" in card
     assert "It is a deep averaging network\ntrained" in card
@@ -116,16 +117,15 @@ def test_no_name_becomes_code_and_each_task_names_its_data(run_copy, tmp_path):
 
 
 def test_what_exists_is_refused_and_an_empty_folder_is_filled(
-        trained, tmp_path, monkeypatch, capsys):
+        trained, tmp_path, capsys):
     full, empty = tmp_path / "full", tmp_path / "empty"
     full.mkdir(), empty.mkdir(), (full / "mine").write_text("precious")
     done = command("export", trained[0], "--out", full, cwd=tmp_path)
     assert done.returncode == 2 and done.stderr.startswith(f"error: {full}: already exists and")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["empty", "full", "mine"]
-    monkeypatch.setattr(export, "SMALL", 0)
     export.main([str(trained[0]), "--out", str(empty)])
-    assert (empty / "README.md").exists() and export.SMALLER in capsys.readouterr().out
-    assert parse_config(export.SMALLER.split()).model.layers == [300]
+    assert (empty / "README.md").exists() and f"{empty}/README.md says how" in (
+        capsys.readouterr().out)
 
 
 # ---------------------------------------------------------------- Transformers

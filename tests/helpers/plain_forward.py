@@ -6,24 +6,23 @@ They are also the shortest description of the two encoders.
 
 import numpy as np
 
-from convsim_mini.core.packed import bigram_buckets
-
 TABLE = "encoder.embedding.weight"
 
 
-def dan(params, ids, word_rows):
+def dan(params, ids, word_rows, bigrams):
     """A DAN's vector of one sentence, word ids (n,): (e,)."""
-    x = bag(params[TABLE], ids, word_rows)
+    x = bag(params[TABLE], ids, word_rows, bigrams)
     x = linears(params, "encoder", x)
     return x / np.linalg.norm(x)
 
 
-def bag(table, ids, word_rows):
-    """The rows of n words and n − 1 bigrams, added up and divided by √n: (d,)."""
+def bag(table, ids, word_rows, bigrams):
+    """The rows of n words and of their bigrams that have one, added up and divided by √n: (d,)."""
+    row_of = {divmod(int(key), word_rows): word_rows + k for k, key in enumerate(bigrams)}
     total = sum(table[i] for i in ids)
-    for left, right in zip(ids[:-1], ids[1:]):
-        bucket = bigram_buckets(np.array([left]), np.array([right]), len(table) - word_rows)
-        total = total + table[word_rows + int(bucket[0])]
+    for two in zip(ids[:-1], ids[1:]):
+        if two in row_of:
+            total = total + table[row_of[two]]
     return total / np.sqrt(len(ids))
 
 
@@ -45,7 +44,7 @@ def response(params, config, v):
     return y / np.linalg.norm(y) if config.unit_response else y
 
 
-def transformer(params, config, ids, word_rows):
+def transformer(params, config, ids, word_rows, bigrams):
     """A Transformer's vector of one sentence, word ids (n,): (e,)."""
     d, ids = config.embedding_dim, ids[:config.max_tokens]
     x = [np.sqrt(d) * params[TABLE][i] + position(k, d) for k, i in enumerate(ids)]
@@ -61,7 +60,8 @@ def transformer(params, config, ids, word_rows):
     x = [norm(params, "encoder.norm", word) for word in x]
     y = linears(params, "encoder", sum(x) / len(x))
     if config.bag:
-        y = y + np.sqrt(d) * bag(params[TABLE], ids, word_rows) @ params["encoder.bag.weight"]
+        words = bag(params[TABLE], ids, word_rows, bigrams)
+        y = y + np.sqrt(d) * words @ params["encoder.bag.weight"]
     return y / np.linalg.norm(y)
 
 

@@ -27,8 +27,10 @@ def small_model(config=CONFIG, dtype=np.float32, seed=0, words=WORDS, bigrams=50
                 classifies=False):
     """A Model with its first values. noise: added to all, so that none is 0 or 1."""
     rng = np.random.default_rng(seed)
-    rows = words + bigrams * (config.bag or config.encoder == "dan")
-    table = rng.standard_normal((rows, config.embedding_dim)) / np.sqrt(config.embedding_dim)
+    keys = np.arange(words ** 2)[::max(1, words ** 2 // bigrams)][:bigrams] + words // 2
+    keys = keys if config.bag or config.encoder == "dan" else keys[:0]
+    table = rng.standard_normal((words + len(keys), config.embedding_dim))
+    table /= np.sqrt(config.embedding_dim)
     params = initial_parameters(config, table, rng, classifies)
     return Model({name: (p + noise * rng.standard_normal(p.shape)).astype(dtype)
-                  for name, p in params.items()}, config, words)
+                  for name, p in params.items()}, config, words, keys)

@@ -98,9 +98,9 @@ class Twin(nn.Module):
                                labels)
 
 
-def torch_sentences(packed, word_rows, rows, dtype=torch.float32):
+def torch_sentences(packed, word_rows, bigrams, dtype=torch.float32):
     """A Packed as the arguments of Twin.encode, and of Twin.forward where it is of a batch."""
-    bags = words_and_bigrams(packed, word_rows, rows - word_rows)
+    bags = words_and_bigrams(packed, word_rows, bigrams)
     return (torch.from_numpy(bags.ids), torch.from_numpy(bags.offsets[:-1].astype(np.int32)),
             torch.from_numpy(packed.lengths).to(dtype))
 

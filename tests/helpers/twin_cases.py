@@ -146,7 +146,6 @@ CASES = {
     layers.linear_forward: linear,
     layers.tanh_backward: lambda rng, dtype: numbers(rng, dtype, *[sizes(rng, 2)] * 2),
     layers.l2_normalize_forward: rows,
-    embeddings.word_bag_forward: table_and(lambda *_: WORDS),
     embeddings.sum_rows: table_and(),
     losses.batch_softmax_forward: scores,
     optim.sgd: parameters(2, 0.1),
@@ -164,7 +163,6 @@ CASES = {
 BACKWARDS = {name: function
              for module in (attention, dropout, embeddings, layers, losses, transformer_layers)
              for name, function in vars(module).items() if name.endswith("_backward")}
-BACKWARDS["word_bag_backward"] = embeddings.embedding_bag_backward
 # a forward and the backward that reads its cache; a backward's case is its forward's
 PAIRS = {function: BACKWARDS[function.__name__.replace("_forward", "_backward")]
          for function in CASES if function.__name__.endswith("_forward")}

@@ -17,7 +17,7 @@ ROWS, WIDTH = 300_000, 16
 
 @pytest.mark.parametrize("again", (False, True))
 def test_a_training_and_its_summary_hold_one_table_at_a_time(arguments, tmp_path, again):
-    options = [*map(str, arguments), "--text.bigram_buckets", str(ROWS), "--steps", 20,
+    options = [*map(str, arguments), "--text.bigrams", str(ROWS), "--steps", 20,
                "--evaluations", 1, "--run", tmp_path / "run"]
     train.train(parse_config([*map(str, arguments), "--steps", "1", "--run", f"{tmp_path}/warm"]))
     tracemalloc.start()                                       # imports do not count

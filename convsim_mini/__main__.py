@@ -11,7 +11,6 @@ COMMANDS = {    # python -m convsim_mini.NAME
     "explore": "look at a run in a browser: replies, words, neighbours, attention, map",
     "evaluation": "measure a run on every task whose data are in place",
     **{f"evaluation.{name}": f"… {purpose}" for name, purpose in EVALUATIONS.items()},
-    "evaluation.attention": "how far a Transformer's attention reaches",
     "tune": "learn one matrix on top of a run from people's similarity scores",
     "export": "write a run as a folder for sentence_transformers, or one that needs just NumPy",
     "report": "write every table and figure of the paper from your own runs",

@@ -2,7 +2,7 @@
 
 Without arguments, it trains the DAN on chitchat-dataset in one to three minutes on two cores.
 --resume RUN continues a run that was stopped. With --task multitask --init RUN --nli DIR, it also
-learns inference. training/distributed.py says how to start several workers.
+learns inference. training/workers.py says how to start several workers.
 """
 
 import dataclasses
@@ -24,8 +24,6 @@ from .fast.devices import device_module
 from .fast.loops import numba_module
 from .fast.threads import use_all_cores
 from .inference.sentence_encoder import warn_if_cut
-from .training.chunks import LESS_MEMORY
-from .training.distributed import launched
 from .training.initial import initial_model
 from .training.loop import run_steps
 from .training.monitor import scores_on_dev
@@ -34,7 +32,7 @@ from .training.run import (
     TRAINING, Run, check_corpus, describe, finished, load_run, lock_of, new_run_folder, newest,
     save_run)
 from .training.tasks import fitting_batches, open_tasks, with_steps
-from .training.workers import SINGLE_WORKER
+from .training.workers import LESS_MEMORY, SINGLE_WORKER, launched
 
 UNKNOWN_SHARE = 0.1    # of the words of other pairs
 

@@ -273,7 +273,7 @@ show(figure, "B_many_workers")
 #
 # ## Where this lives
 #
-# - `training/distributed.py`: `Workers`, over MPI: `gather` before the loss, `reduce_scatter` after
+# - `training/workers.py`: `Workers`, over MPI: `gather` before the loss, `reduce_scatter` after
 #   it. `core/model.py`: `pick` calls both. `core/losses.py`: `batch_softmax_forward` with `first`.
 # - `tests/training/test_workers.py`: real processes; 2, 3 and 4 workers agree with one worker in
 #   the loss and in every gradient to ten digits.

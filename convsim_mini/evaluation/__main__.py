@@ -1,6 +1,6 @@
 """Every evaluation of a run. Tasks without data are shown as not measured.
 
-    python -m convsim_mini.evaluation RUN [--on sts cqa …] [--data DIR] [--vectors FILE] [--json]
+    python -m convsim_mini.evaluation RUN [--on sts cqa …] [--data DIR] [--json]
 """
 
 from . import command
@@ -8,7 +8,7 @@ from . import command
 
 def main(argv=None):
     """The command."""
-    command.main("__main__", "--data", "--vectors", "--on", argv=argv)
+    command.main("__main__", "--data", "--on", argv=argv)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ OPTIONS = {
     "--data": {"type": Path, "help": "folder with any of stsbenchmark/, snli_1.0/, cqa/ and "
                "senteval/; without it, the package's own small sets and the run's NLI data are "
                "used"},
-    "--vectors": {"type": Path, "help": "word vectors to compare with: a text file of word2vec or "
-                  "GloVe, optionally .gz or .zst"},
     "--on": {"nargs": "+", "choices": EVALUATIONS, "default": [*EVALUATIONS],
              "help": "tasks to measure (default: all; senteval takes minutes per run)"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
@@ -47,7 +45,7 @@ def main(task, *options, argv=None, **of_run):
     given, found = vars(parser.parse_intermixed_args(argv)), []
     with redirect_stdout(sys.stderr if given["json"] else sys.stdout):
         run = load_run(given["run"], given["device"]) if given["run"] else None
-        for one in measured(run, given.get("data"), given.get("on", [task]), given.get("vectors")):
+        for one in measured(run, given.get("data"), given.get("on", [task])):
             if one.absent and "on" not in given:
                 raise UserError(one.absent)
             if one.absent or not given["json"]:

@@ -78,7 +78,7 @@ def with_words(weight):
     return f"trained + {weight} TF-IDF"
 
 
-def baselines(run, test, vectors=None):
+def baselines(run, test):
     """Ranks by the model before training, TF-IDF and BM25."""
     name, model = before_training(run.config, test.corpus)
     return {name: model_ranks(model, test.corpus.test, *test[1:]), **of_words(test)}

@@ -17,8 +17,6 @@ from ..common.tables import table
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import Run
 from . import EVALUATIONS, evaluation_of
-from .baselines import words_of
-from .word_vectors import read_vectors
 
 PUBLISHED = msgspec.json.decode(Path(__file__).with_name("published.json").read_bytes())
 WIDEST = 6    # metrics that are shown as columns; if there are more, they are shown as lines
@@ -67,32 +65,27 @@ def json_lines(rows):
     return "\n".join(msgspec.json.encode(row).decode() for row in rows)
 
 
-def measured(encode, folder, tasks, vectors=None, choosing=False):
+def measured(encode, folder, tasks, choosing=False):
     """Yield a Measured for every data set of these tasks, and for every task that lacks data.
 
     encode: a Run; or a function from a list of n texts to vectors (n, d), such as every library of
     sentence embeddings has; or None to measure only the baselines
-    folder: of the data; None: the package's small sets; vectors: a file of word vectors, or None;
-    choosing: no baselines, only data sets that pass `to_choose_by`. Raises UserError for damaged
-    files.
+    folder: of the data; None: the package's small sets; choosing: no baselines, only data sets that
+    pass `to_choose_by`. Raises UserError for damaged files.
     """
     run = encode if isinstance(encode, Run) else None
     encode = encoder_of(run).encode if run else encode
     for task in tasks:
-        of_task, of_words = evaluation_of(task), None
+        of_task = evaluation_of(task)
         try:
             sources = of_task.find(folder, run)
         except UserError as error:
             yield Measured(task, absent=str(error))
             continue
-        datasets = {name: of_task.read(source) for name, source in sources.items()
-                    if not choosing or of_task.to_choose_by(name)}
-        if vectors and of_task.texts_of:                      # one pass over what may be large
-            texts = [text for dataset in datasets.values() for text in of_task.texts_of(dataset)]
-            of_words = {vectors.name: read_vectors(vectors, words_of(texts))}
-        for name, dataset in datasets.items():
+        for name in filter(of_task.to_choose_by, sources) if choosing else sources:
+            dataset = of_task.read(sources[name])
             scores = of_task.scores(run, dataset, encode) if encode else {}
-            baselines = {} if choosing else of_task.baselines(run, dataset, of_words)
+            baselines = {} if choosing else of_task.baselines(run, dataset)
             yield Measured(task, name, dataset, scores, baselines)
 
 

@@ -33,13 +33,13 @@ MPIEXEC = Path(sys.executable).with_name("mpiexec")
 HALF = """
 import os, signal, sys
 from convsim_mini import train
-from convsim_mini.training import chunks
-real = chunks.loss_and_gradients
+from convsim_mini.core import loop
+real = loop.loss_and_gradients
 def stopping(model, batch, key, weight):
     if key[1] == 24:
         os.kill(os.getpid(), signal.SIGINT)
     return real(model, batch, key, weight)
-chunks.loss_and_gradients = stopping
+loop.loss_and_gradients = stopping
 train.main(sys.argv[1:])
 """
 

@@ -52,7 +52,7 @@ def test_it_is_trained_stopped_resumed_measured_reported_and_exported(
     run, steps = str(tmp_path / "run"), []
     options = [*SMALL, "--encoder", "gru", "--steps", "8", "--evaluations", "2", "--run", run,
                "--pairs", str(pair_file), "--cache", str(cache_folder)]
-    monkeypatch.setattr("convsim_mini.training.chunks.loss_and_gradients", stopped)
+    monkeypatch.setattr("convsim_mini.core.loop.loss_and_gradients", stopped)
     with pytest.raises(SystemExit) as ended:
         train.main(options)
     assert ended.value.code == 130 and describe(newest(run)).step == 4

@@ -25,7 +25,7 @@ def toy(monkeypatch, tmp_path):
         find=lambda data, run=None: {path.stem: path for path in data.glob("*.toy")},
         read=lambda path: path.read_text().splitlines(),
         scores=lambda run, texts, encode: {"pieces": run.vocabulary.encode(texts).lengths},
-        baselines=lambda run, texts, vectors=None: {"letters": np.array([*map(len, texts)])},
+        baselines=lambda run, texts: {"letters": np.array([*map(len, texts)])},
         figures=lambda texts, lengths: {"mean": without_interval(np.mean(lengths)),
                                         "spread": (np.nan, np.nan, np.nan)},
         lead=lambda texts, one, other: difference(np.mean, one, other),

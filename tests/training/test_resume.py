@@ -25,7 +25,8 @@ from convsim_mini.training.run import (
 from convsim_mini import load
 from convsim_mini.core.model import Model
 from convsim_mini.core.text import Vocabulary
-from convsim_mini.training import chunks, monitor
+from convsim_mini.core import loop
+from convsim_mini.training import monitor
 
 from conftest import SMALL, parse_config, weights
 
@@ -68,14 +69,14 @@ def config(pair_file, cache_folder, nli_folder, tmp_path):
 
 def wrap_step(monkeypatch, before):
     """Call before(call number, from 0) before each step; a result other than None is the loss."""
-    real, calls = chunks.loss_and_gradients, iter(range(10**9))
+    real, calls = loop.loss_and_gradients, iter(range(10**9))
 
     def wrapped(*arguments):
         replaced = before(next(calls))
         loss, grads = real(*arguments)
         return (loss if replaced is None else np.float32(replaced)), grads
 
-    monkeypatch.setattr(chunks, "loss_and_gradients", wrapped)
+    monkeypatch.setattr(loop, "loss_and_gradients", wrapped)
 
 
 def interrupt_at(step):
@@ -289,15 +290,6 @@ def test_a_loss_that_is_not_sound_stops_the_run(config, monkeypatch, tmp_path, l
         train.train(config("run"))
     assert describe(newest(tmp_path / "run")).step == kept
     assert not kept or load_run(tmp_path / "run").step == kept    # 0: no checkpoint yet
-
-
-def test_a_run_in_chunks_learns_what_a_run_of_whole_batches_does(config, tmp_path):
-    for name, options in (("whole", []), ("chunks", ["--optim.chunk", "24"])):
-        train.train(config(name, options))
-    whole, chunks = (read_log(tmp_path / name / "log.jsonl") for name in ("whole", "chunks"))
-    for mine, theirs in zip(whole, chunks, strict=True):
-        for measure in mine.keys() & {"loss", "dev_loss"}:
-            assert abs(mine[measure] - theirs[measure]) < 1e-3
 
 
 def test_an_update_that_overflows_after_the_last_loss_leaves_no_checkpoint(config, tmp_path):

@@ -18,7 +18,7 @@ from convsim_mini.common.cli import UserError, handling
 from convsim_mini.core.pairs import Split
 from convsim_mini.core.ranking import N
 from convsim_mini.training.run import describe, load_run, newest, read_log
-from convsim_mini.training.distributed import Workers, launched
+from convsim_mini.training.workers import Workers, launched
 from convsim_mini.training.tasks import Tasks, batches_of_tasks
 
 from conftest import ROOT, Finished, command, generate_nli, parse_config, write_snli

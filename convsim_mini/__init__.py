@@ -42,7 +42,8 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     import msgspec
 
     from .data.pairs import write_pairs
-    from .evaluation.of_training import summary
+    from .evaluation.after_training import summary
+    from .inference.sentence_encoder import encoder_of
     from .train import train
     from .training.options import config_of
     from .training.run import LOG, PAIRS, folder_with_pairs, read_log
@@ -58,9 +59,9 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     config = config_of(msgspec.to_builtins(given, enc_hook=str))    # also paths and NumPy's numbers
     with nullcontext() if files else folder_with_pairs(
             folder, lambda file: write_pairs(pairs, file, config.columns)):
-        done = train(config)
-    print(summary(*done))
-    encoder = load(folder)
+        trained = train(config)
+    print(summary(trained))
+    encoder = encoder_of(trained)
     encoder.log, encoder.folder = read_log(folder / LOG), temporary or folder
     return encoder
 

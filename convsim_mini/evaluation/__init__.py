@@ -6,7 +6,7 @@
 A new task is a file that defines the functions of an Evaluation, and a name in EVALUATIONS, by
 which `evaluation`, `report` and `report.compare` find it. results.py calls the functions and makes
 every table. Read response.py, then sts.py, nli.py, cqa.py and senteval.py (whose classifiers are
-scikit-learn's). command.py holds what their commands share, of_training.py what training measures.
+scikit-learn's). command.py holds what their commands share, after_training.py what training shows.
 """
 
 import re

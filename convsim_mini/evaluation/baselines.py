@@ -13,7 +13,6 @@ from ..core.embeddings import sum_rows
 from ..core.layers import l2_normalize_forward
 from ..core.model import TABLE
 from ..core.text import UNKNOWN, tokenize
-from ..fast.threads import product
 from ..inference.tfidf import document_frequency, term_counts, vocabulary_of
 
 FITTED_ON = 200_000    # sentences of train from which document frequencies are taken
@@ -35,12 +34,6 @@ def bm25_documents(packed, sentences, df, k1=1.2, b=0.75):
     slack = np.repeat(k1 * (1 - b + b * length), np.diff(counts.indptr))
     counts.data = counts.data * (k1 + 1) / (counts.data + slack)
     return counts.multiply(np.log(1 + (sentences - df + 0.5) / (df + 0.5))).tocsr()
-
-
-def dot_products(left, right):
-    """All dot products of the rows of two arrays, or of two sparse matrices: dense, (n, m)."""
-    dense = isinstance(left, np.ndarray)
-    return product(left, right.T) if dense else (left @ right.T).toarray()
 
 
 def pair_baselines(texts, left, right, run=None):

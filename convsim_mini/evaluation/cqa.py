@@ -17,7 +17,8 @@ from ..common.cli import UserError, user_errors
 from ..core.layers import l2_normalize_forward
 from ..data.labelled import DataSet, find as find_files, rows_of
 from ..inference.tfidf import document_frequency, tfidf, vocabulary_of
-from .baselines import dot_products, pair_baselines
+from ..training.dev import dot_products
+from .baselines import pair_baselines
 from .metrics import average_precision, difference, ranking_scores, top_of_ranking
 
 COMPARED = "trained"

@@ -18,6 +18,7 @@ from convsim_mini.common import arrays_file
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import Config
+from convsim_mini.data.prepare import open_corpus
 from convsim_mini.evaluation import sts
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import (
@@ -132,7 +133,7 @@ def test_a_run_whose_folder_is_gone_ends_in_one_line(
 
 
 def test_resuming_a_finished_run_changes_nothing(config, tmp_path, monkeypatch):
-    folder, *_ = train.train(config("run"))
+    folder = train.train(config("run")).folder
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     train.resume(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -161,7 +162,7 @@ def test_a_run_ends_with_the_step_that_is_best_on_dev(
         config, last_checkpoint_kept, monkeypatch, tmp_path, best):
     """P@1 is made highest at one step; `load` then opens exactly that step's weights."""
     on_dev(monkeypatch, 50.0, *(99.0 if step == best else 5.0 for step in (10, 20, 30, 40)))
-    folder, *_ = train.train(config("run"))
+    folder = train.train(config("run")).folder
     assert (describe(folder).step, describe(newest(folder)).step) == (best, 40)
     kept = weights(folder)
     monkeypatch.undo()
@@ -174,30 +175,27 @@ def test_a_run_ends_with_the_step_that_is_best_on_dev(
 
 def test_a_run_that_no_step_makes_better_keeps_its_initial_values(config, monkeypatch, tmp_path):
     on_dev(monkeypatch, 50.0, 49.0, 50.0, 49.5, 20.0)
-    assert load_run(train.train(config("equal"))[0]).step == 20
+    assert train.train(config("equal")).step == 20
     monkeypatch.undo()
     on_dev(monkeypatch, 50.0, 49.0, 30.0, 49.5, 20.0)
-    folder, corpus, before = train.train(config("run"))
-    found = load_run(folder)
-    assert found.step == 0 and finished(folder)
-    first = train.starting_model(found.config, corpus).params
+    found = train.train(config("run"))
+    assert found.step == 0 and finished(found.folder)
+    first = train.starting_model(found.config, open_corpus(found.config)).params
     assert all((found.model.params[name] == first[name]).all() for name in first)
     assert ("did not improve them: there are too few pairs or steps. Start from another run: "
-            "--init") in train.summary(folder, corpus, before)
+            "--init") in train.summary(found)
 
 
 def test_half_the_bits_of_a_finished_run_measure_the_same(config):
-    whole = load_run(train.train(config("whole"))[0])
-    folder, *_ = train.train(config("half", ["--half", "true"]))
-    halved = load_run(folder)
+    whole, halved = (train.train(config(name, ["--half", half]))
+                     for name, half in (("whole", "false"), ("half", "true")))
     sizes = [run.path.stat().st_size for run in (whole, halved)]
     assert sizes[1] < 0.6 * sizes[0]
     pairs = sts.read(sts.OWN)
     ours, theirs = (sts.scores(run, pairs, encoder_of(run).encode) for run in (halved, whole))
     for row, found in ours.items():
         np.testing.assert_allclose(found, theirs[row], atol=2e-3, err_msg=row)
-    train.resume(folder)                                      # it is finished, so nothing changes
-    assert load_run(folder).weights == halved.weights
+    assert train.resume(halved.folder).weights == halved.weights    # finished: nothing changes
 
 
 def test_what_multitask_and_nli_call_best_counts_their_own_task(config, tmp_path):

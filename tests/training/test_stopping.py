@@ -78,7 +78,7 @@ def test_curves_that_cannot_be_drawn_are_a_line(arguments, tmp_path, monkeypatch
 
     monkeypatch.setattr(monitor, "plot_curves", draw)
     options = [*map(str, arguments), "--steps", "9", "--evaluations", "1"]
-    folder, *_ = train.train(parse_config([*options, "--run", str(tmp_path / "run")]))
+    folder = train.train(parse_config([*options, "--run", str(tmp_path / "run")])).folder
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 and all(
         line.startswith("could not draw the curves (") for line in lines)

@@ -4,9 +4,10 @@
     print(*map(show, measured(SentenceTransformer("…").encode, "DIR", ["sts"])), sep="\\n\\n")
 
 A new task is a file that defines the functions of an Evaluation, and a name in EVALUATIONS, by
-which `evaluation`, `report` and `report.compare` find it. results.py calls the functions and makes
-every table. Read response.py, then sts.py, nli.py, cqa.py and senteval.py (whose classifiers are
-scikit-learn's). command.py holds what their commands share, after_training.py what training shows.
+which `evaluation` and `evaluation.compare` find it. results.py calls the functions and makes every
+table. Read response.py, then sts.py, nli.py, cqa.py and senteval.py (whose classifiers are
+scikit-learn's). command.py holds what their commands share, page.py what --out writes,
+after_training.py what training shows.
 """
 
 import re
@@ -39,7 +40,7 @@ class Evaluation(NamedTuple):
     lead: Callable         # (dataset, one, other) → `one`'s lead in that metric, paired
     title: Callable        # (name, dataset) → the heading of the table
     note: Callable = lambda name, dataset, scores: ""    # what to know along with the figures
-    COMPARED: str = ""     # the row by which `report.compare` compares runs; "": it does not
+    COMPARED: str = ""     # the row by which `evaluation.compare` compares runs; "": it does not
     # (name) → whether runs may be chosen by this data set: not if others train or test on it
     to_choose_by: Callable = lambda name: not re.search(r"\b(train|test)\b", name)
     same: Callable = lambda dataset, other: True    # do two runs' data sets hold the same inputs?

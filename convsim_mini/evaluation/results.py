@@ -1,7 +1,7 @@
 """Every figure in one shape, row → metric → (value, low, high), and every table made of them.
 
-The commands, the end of training, `report` and `--json` show what is measured here. Only this
-file and `report` call the functions of an Evaluation. published.json holds what others measured:
+The commands, their pages, `--json` and the end of training show what is measured here. Only this
+file and compare.py call the functions of an Evaluation. published.json holds what others measured:
 task → pattern of data sets' names → row → metric → value; and the sources.
 """
 
@@ -89,6 +89,28 @@ def measured(encode, folder, tasks, choosing=False):
             yield Measured(task, name, dataset, scores, baselines)
 
 
+def across(runs, folder, task):
+    """The Measured of a task as `show` takes them: one dict for each title of a data set.
+
+    runs: Runs, or None to measure only the baselines; a single one has no name
+    """
+    titles = {}
+    for run in runs:
+        name = run.name if len(runs) > 1 else ""
+        for one in measured(run, folder, [task]):
+            title = name if one.absent else one.of_task.title(one.name, one.data)
+            titles.setdefault((bool(one.absent), title), {})[name] = one
+    return [*titles.values()]
+
+
+def rows_of(found):
+    """Yield the dict of each row, from a list of what `across` returns; several runs have names."""
+    for ones in found:
+        for name, one in ones.items():
+            for row in () if one.absent else one.rows():
+                yield {"run": name} | row if name else row
+
+
 def show(ones, table=table):
     """The text of one data set: title, table with published rows, who is ahead, notes.
 
@@ -135,10 +157,14 @@ def lead(one, figures):
     if isnan(gap[0]) or not values[best]:                     # ahead of nothing is not ahead
         return ""
     task, _, _ = EVALUATIONS[one.task].partition(" (")
-    says = ("is ahead of" if gap[1] > 0 else "is behind" if gap[2] < 0
-            else "cannot be told apart from")
-    return (f"For {task}, {row} {says} the best baseline, {best}: {metric} {cell(gap, '+.1f')}, "
-            "paired.")
+    return (f"For {task}, {row} {verdict(gap)} the best baseline, {best}: {metric} "
+            f"{cell(gap, '+.1f')}, paired.")
+
+
+def verdict(gap):
+    """What the 95% interval of a difference (value, low, high) says."""
+    _, low, high = gap
+    return "is ahead of" if low > 0 else "is behind" if high < 0 else "cannot be told apart from"
 
 
 def grid(rows, table=table, form=".1f"):

@@ -87,7 +87,7 @@ ACTIONS = {
     "fresh cache 2": Action(f"{TRAIN}2 --seed 2 --cache cache", "run2"),
     "tune": Action("convsim_mini.tune run --data {root}", "run", "whole"),
     "evaluation": Action("convsim_mini.evaluation.sts run", "run", "whole"),
-    "report": Action("convsim_mini.report {root}/whole --out report", "report"),
+    "report": Action("convsim_mini.evaluation {root}/whole --out report", "report"),
     "encode": Action(f"{ENCODE}.txt --out v.npy", "v.npy"),
     "encode 2": Action(f"{ENCODE}2.txt --out v.npy", "v.npy"),
     "index": Action(f"{ENCODE}.txt --index index", "index"),

@@ -147,7 +147,7 @@ def closed(ground, rng):
 READERS = {    # of a run, or an index, while it is made
     "read by sts": "convsim_mini.evaluation.sts run",
     "read by encode": "convsim_mini.encode run --file {root}/lines.txt --out v.npy",
-    "read by report": "convsim_mini.report run --out report",
+    "read by report": "convsim_mini.evaluation run --out report",
     "read by export": "convsim_mini.export run --out exported",
     "searched": "convsim_mini.encode {root}/whole hello --index index"}
 RIVALS = [("train", "train 2"), ("resume", "resume"), ("encode", "encode 2"), ("index", "index 2"),

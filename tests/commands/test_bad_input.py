@@ -65,8 +65,8 @@ evaluation.cqa --data cqa-outside           | cqa-outside/a.xml undefined entity
 evaluation.nli run                          | run NLI
 evaluation.senteval run                     | --data
 tune run                                    | --data STS
-report run --out here.csv/out               | here.csv/out Not a directory
-report.compare run                          | run two
+evaluation run --on sts --out here.csv/out  | here.csv/out Not a directory
+evaluation.compare run                      | run two
 chat run --replies index                    | index replies
 encode run-nan hello                        | not finite damaged
 encode run --file good.tsv                  | 30 sentences

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.stats
 
 from ..common.cli import UserError, errors_in_one_line, progress
-from ..common.tables import table
+from ..common.show import table
 from ..training.run import PLACES, load_run
 from ..training.settings import flat
 from . import EVALUATIONS, evaluation_of

@@ -6,9 +6,8 @@ import io
 import numpy as np
 
 from ..common.cli import user_errors
-from ..common.figures import new_figure, save_figure
 from ..common.files import write_text
-from ..common.tables import markdown
+from ..common.show import markdown, new_figure, save_figure
 from ..training.run import LOG, read_log
 from . import sts
 from .results import rows_of, show

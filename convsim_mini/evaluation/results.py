@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..common.cli import UserError
-from ..common.tables import table
+from ..common.show import table
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import Run
 from . import EVALUATIONS, evaluation_of

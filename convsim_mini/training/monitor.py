@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from ..core.arrays import array_module, to_host
 from ..common.cli import UserError, progress, python_m, user_errors
-from ..common.figures import new_figure, save_figure
+from ..common.show import new_figure, save_figure
 from ..common.files import write_text
 from ..core.ranking import N
 from .dev import scores_on_dev

@@ -85,7 +85,7 @@ def main():
     options = parser.parse_args()
     if options.work:
         return child(options.work, PRESETS[options.work])
-    from convsim_mini.common.tables import markdown
+    from convsim_mini.common.show import markdown
     rows = []
     for preset in PRESETS:
         contenders = {name: (preset, *how) for name, how in CONTENDERS.items()}

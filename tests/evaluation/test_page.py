@@ -8,7 +8,7 @@ import pytest
 from matplotlib.image import imread
 
 from convsim_mini import train
-from convsim_mini.common.tables import markdown
+from convsim_mini.common.show import markdown
 from convsim_mini.evaluation import __main__ as evaluation, cqa
 from convsim_mini.evaluation.results import cell, measured
 from convsim_mini.training.run import load_run, save_tuned

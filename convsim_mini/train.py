@@ -25,8 +25,8 @@ from .fast.loops import numba_module
 from .fast.threads import use_all_cores
 from .inference.sentence_encoder import warn_if_cut
 from .training.dev import DEV_QUERIES, drawn, measuring_dev, scores_on_dev
-from .training.initial import initial_model
-from .training.loop import run_steps
+from .training.start import initial_model
+from .training.steps import run_steps
 from .training.options import config_of, parse
 from .training.run import (
     TRAINING, Run, check_corpus, describe, finished, load_run, lock_of, new_run_folder, newest,

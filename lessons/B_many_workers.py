@@ -31,7 +31,7 @@ from convsim_mini.core.pairs import batch_order
 from convsim_mini.core.ranking import draw_candidates, precision
 from convsim_mini.core.schedule import rates
 from convsim_mini.evaluation.response import model_ranks
-from convsim_mini.training.initial import initial_model
+from convsim_mini.training.start import initial_model
 
 rng = np.random.default_rng(seed(19))
 

@@ -6,7 +6,7 @@
 A new task is a file that defines the functions of an Evaluation, and a name in EVALUATIONS, by
 which `evaluation` and `evaluation.compare` find it. results.py calls the functions and makes every
 table. Read response.py, then sts.py, nli.py, cqa.py and senteval.py (whose classifiers are
-scikit-learn's). command.py holds what their commands share, page.py what --out writes,
+scikit-learn's). command.py holds what their commands share, figures.py what --out writes,
 after_training.py what training shows.
 """
 

@@ -38,7 +38,8 @@ def summary(run):
     told = "" if run.step else " Training did not improve them: there are too few pairs or steps."
     if told and not config.init:
         told += " Start from another run: --init RUN."
-    if run.step == config.steps:
+    losses = [record["dev_loss"] for record in run.measured]
+    if run.step == config.steps and losses[-1] == min(losses):
         told = f" That is the last step, so more steps may help: --steps {2 * run.step}."
     texts = [text for pair in test.corpus.report["examples"] for text in pair]
     sentences = [*dict.fromkeys(one_line(text, 50) for text in texts)][:2]

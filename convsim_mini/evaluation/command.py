@@ -8,7 +8,7 @@ from pathlib import Path
 from ..common.cli import Parser, UserError, errors_in_one_line
 from ..training.run import load_run
 from . import EVALUATIONS
-from .page import write_page
+from .figures import write_page
 from .results import across, json_lines, rows_of, show
 
 OPTIONS = {

@@ -19,7 +19,7 @@ from ..data.corpus import Corpus
 from ..data.prepare import open_corpus
 from ..inference.tfidf import term_counts, tfidf
 from ..training.dev import dot_products, drawn, model_ranks, ranks_of_truth, sides, vectors
-from ..training.initial import initial_model
+from ..training.start import initial_model
 from ..training.run import check_corpus, describe, load_run
 from .baselines import bm25_documents, fitted_on_train
 from .metrics import difference, per_cent

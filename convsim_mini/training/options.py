@@ -1,11 +1,9 @@
 """The training command's options, and the Config that they make."""
 
 import argparse
-import ast
 import dataclasses
 import inspect
 import os
-from itertools import pairwise
 
 from ..common.cli import Parser, UserError
 from ..common.lines import read_object
@@ -149,10 +147,10 @@ def config_parser(all_options=False):
 
 
 def _docs():
-    """The docstring under each setting: dotted name → text for argparse."""
+    """The text under each setting in config.py: dotted name → text for argparse."""
     docs = {}
     for group, cls in GROUPS.items():
-        body = ast.parse(inspect.getsource(cls)).body[0].body
-        docs |= {group + setting.target.id: " ".join(doc.value.value.split()).replace("%", "%%")
-                 for setting, doc in pairwise(body) if isinstance(doc, ast.Expr)}
+        _, _, *parts = inspect.getsource(cls).split('"""')    # settings and texts, by turns
+        docs |= {group + code.partition(":")[0].strip(): " ".join(doc.split()).replace("%", "%%")
+                 for code, doc in zip(parts[::2], parts[1::2])}
     return docs

@@ -15,7 +15,7 @@ from convsim_mini.training.settings import config_from_dict, flat, settings
 from convsim_mini.core.model import embed, response_forward
 from convsim_mini.core.schedule import rates
 from convsim_mini.training.dev import drawn
-from convsim_mini.training.initial import initial_model
+from convsim_mini.training.start import initial_model
 from convsim_mini.training.run import describe, load_run, newest
 from convsim_mini.training.tasks import Tasks, steps_of_tasks, with_steps
 

@@ -114,31 +114,29 @@ def rows_of(found):
 def show(ones, table=table):
     """The text of one data set: title, table with published rows, who is ahead, notes.
 
-    ones: a Measured; or name of a run → its Measured, for several runs on data of the same title
+    ones: a Measured; or name of a run → its Measured, for several runs on data of the same title,
+    whose equal baselines make one row
     table: a function from a header and rows of cells to a text
     """
     ones = ones if isinstance(ones, dict) else {"": ones}
     (run, first), *_ = ones.items()
     if first.absent:
         return f"{run or first.task}: not measured. {first.absent}"
-    rows, runs_of, texts = {}, {}, {}    # the last two: what is shown → the runs with it
+    rows, texts = {}, {}                                      # the second: text → runs with it
     for run, one in ones.items():
-        for row, of_row in (figures := one.figures()).items():
-            rows[row, str(of_row)] = of_row
-            runs_of.setdefault((row, str(of_row)), []).append(run)
-        for text in (lead(one, figures), one.of_task.note(one.name, one.data, one.scores)):
+        figures, of_task = one.figures(), one.of_task
+        for row, of_row in figures.items():
+            if row not in one.baselines or str(rows.setdefault(row, of_row)) != str(of_row):
+                rows[f"{run}: {row}".removeprefix(": ")] = of_row
+        for text in (lead(one, figures), of_task.note(one.name, one.data, one.scores)):
             texts.setdefault(text, []).append(run)
-
-    def named(text, runs):
-        return text if len(runs) == len(ones) else f"{', '.join(runs)}: {text}"
-
     published = first.published()
-    rows = {named(key[0], runs_of[key]): figures for key, figures in rows.items()} | published
     sources = "; ".join(f"{mark}: {source}" for mark, source in PUBLISHED["sources"].items()
                         if any(mark in row for row in published))
-    parts = [first.of_task.title(first.name, first.data), grid(rows, table),
+    parts = [first.of_task.title(first.name, first.data), grid(rows | published, table),
              sources and f"Published. {sources}",
-             *(text and named(text, runs) for text, runs in texts.items())]
+             *(text if len(runs) == len(ones) else f"{', '.join(runs)}: {text}"
+               for text, runs in texts.items() if text)]
     return "\n\n".join(filter(None, parts))
 
 

@@ -48,13 +48,19 @@ def left_singular_vectors(matrix, k, rng):
     """
     transposed = matrix.T.tocsr()
     columns = rng.standard_normal((matrix.shape[1], min(k + MORE, *matrix.shape)), np.float32)
-    basis, _ = np.linalg.qr(_product(matrix, columns))        # (n, k + 20)
+    basis = orthonormal(_product(matrix, columns))            # (n, k + 20)
     for _ in range(POWERS):
-        basis, _ = np.linalg.qr(_product(transposed, basis))
-        basis, _ = np.linalg.qr(_product(matrix, basis))
+        basis = orthonormal(_product(transposed, basis))
+        basis = orthonormal(_product(matrix, basis))
     small = _product(transposed, basis)                       # (m, k + 20)
     values, vectors = np.linalg.eigh(small.T @ small)         # by rising eigenvalue
     return basis @ vectors[:, ::-1][:, :k]
+
+
+def orthonormal(columns):
+    """Orthonormal columns with the span of the given ones, whatever signs LAPACK's QR chooses."""
+    basis, r = np.linalg.qr(columns)
+    return basis * np.sign(np.diag(r))
 
 
 def _product(matrix, columns):

@@ -20,7 +20,6 @@ from safetensors.numpy import load_file
 
 from conftest import PATH, SMALL, Finished, generate_pairs
 from convsim_mini.common.files import OURS
-from convsim_mini.inference.replies import KEPT as REPLIES
 from convsim_mini.training.run import LOG, PLACES
 from synthetic_dumps import write_dump
 
@@ -93,7 +92,6 @@ ACTIONS = {
     "index": Action(f"{ENCODE}.txt --index index", "index"),
     "index 2": Action(f"{ENCODE}2.txt --index index", "index"),
     "export": Action("convsim_mini.export {root}/whole --out exported", "exported"),
-    "chat": Action("convsim_mini.chat run", f"run/{REPLIES}", "whole"),
     "reddit": Action("data_scripts.prepare_reddit {root}/dumps --out reddit --workers 2", "reddit"),
 }
 

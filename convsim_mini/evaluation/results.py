@@ -82,8 +82,10 @@ def measured(encode, folder, tasks, choosing=False):
         except UserError as error:
             yield Measured(task, absent=str(error))
             continue
-        for name in filter(of_task.to_choose_by, sources) if choosing else sources:
-            dataset = of_task.read(sources[name])
+        for name, source in sources.items():
+            if choosing and not of_task.to_choose_by(name):
+                continue
+            dataset = of_task.read(source)
             scores = of_task.scores(run, dataset, encode) if encode else {}
             baselines = {} if choosing else of_task.baselines(run, dataset)
             yield Measured(task, name, dataset, scores, baselines)

@@ -14,7 +14,6 @@ from types import ModuleType
 from .cli import UserError
 
 MOST_PROCESSES = 61    # processes; Windows cannot wait for more
-_MAIN = threading.Lock()    # held while __main__ is hidden
 
 
 @contextmanager
@@ -42,13 +41,12 @@ def local_processes(workers, advice, method=None):
 @contextmanager
 def without_main():
     """Hide __main__, because a spawned process would run it, and it may be a whole lesson."""
-    with _MAIN:
-        main = sys.modules["__main__"]
-        sys.modules["__main__"] = ModuleType("__main__")
-        try:
-            yield
-        finally:
-            sys.modules["__main__"] = main
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def map_in_order(executor, function, items, ahead):

@@ -9,7 +9,6 @@ import json
 import secrets
 import sys
 import threading
-import time
 import webbrowser
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -46,14 +45,6 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.explored, self.lock, self.token = explored, threading.Lock(), secrets.token_urlsafe()
         self.address = f"http://127.0.0.1:{self.server_port}/{self.token}/"
-
-    def get_request(self):
-        """Return a connection. After a failure, wait; otherwise the caller's loop would spin."""
-        try:
-            return super().get_request()
-        except OSError:
-            time.sleep(0.1)
-            raise
 
     def handle_error(self, request, client_address):
         """Say nothing about a connection that broke or was idle."""

@@ -124,18 +124,21 @@ def show(ones, table=table):
     (run, first), *_ = ones.items()
     if first.absent:
         return f"{run or first.task}: not measured. {first.absent}"
-    rows, texts = {}, {}                                      # the second: text → runs with it
+    rows, baselines, texts = {}, {}, {}                       # the last: text → runs with it
     for run, one in ones.items():
         figures, of_task = one.figures(), one.of_task
         for row, of_row in figures.items():
-            if row not in one.baselines or str(rows.setdefault(row, of_row)) != str(of_row):
-                rows[f"{run}: {row}".removeprefix(": ")] = of_row
+            named = f"{run}: {row}".removeprefix(": ")
+            if row in one.scores:
+                rows[named] = of_row
+            elif str(baselines.setdefault(row, of_row)) != str(of_row):
+                baselines[named] = of_row
         for text in (lead(one, figures), of_task.note(one.name, one.data, one.scores)):
             texts.setdefault(text, []).append(run)
     published = first.published()
     sources = "; ".join(f"{mark}: {source}" for mark, source in PUBLISHED["sources"].items()
                         if any(mark in row for row in published))
-    parts = [first.of_task.title(first.name, first.data), grid(rows | published, table),
+    parts = [first.of_task.title(first.name, first.data), grid(rows | baselines | published, table),
              sources and f"Published. {sources}",
              *(text if len(runs) == len(ones) else f"{', '.join(runs)}: {text}"
                for text, runs in texts.items() if text)]

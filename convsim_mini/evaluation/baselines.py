@@ -92,6 +92,12 @@ def bag_cosines(texts, left, right, vocabulary=None):
             for row, weight in weights.items()}
 
 
+def words_in_common(encoder, texts, left, right):
+    """Cosines of a SentenceEncoder's weighted words of texts[left[i]], texts[right[i]]: (n,)."""
+    words = encoder.words_of(texts)
+    return np.asarray(words[left].multiply(words[right]).sum(axis=1)).ravel()
+
+
 def words_of(texts):
     """The set of all tokens of a list of texts."""
     return {token for text in texts for token in tokenize(text)}

@@ -84,7 +84,8 @@ def summary(folder, corpus, before=None):
     told = "" if run.step else " Training did not improve them: there are too few pairs or steps."
     if told and not run.config.init:
         told += " Start from another run: --init RUN."
-    if run.step == run.config.steps:
+    losses = [record["dev_loss"] for record in run.measured]
+    if run.step == run.config.steps and losses[-1] == min(losses):
         told = f" That is the last step, so more steps may help: --steps {2 * run.step}."
     texts = [text for pair in corpus.report["examples"] for text in pair]
     sentences = [*dict.fromkeys(one_line(text, 50) for text in texts)][:2]

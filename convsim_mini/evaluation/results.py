@@ -18,7 +18,7 @@ from ..inference.sentence_encoder import encoder_of
 from ..training.run import Run
 from . import EVALUATIONS, evaluation_of
 from .baselines import words_of
-from .word_vectors import read_vectors
+from ..data.vectors import read_vectors
 
 PUBLISHED = msgspec.json.decode(Path(__file__).with_name("published.json").read_bytes())
 WIDEST = 6    # metrics that are shown as columns; if there are more, they are shown as lines

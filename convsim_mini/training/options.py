@@ -48,6 +48,8 @@ def config_of(given):
     config = config_from_dict(below | file | options)         # each overrides those to its left
     places = {name: absolute(place) for name in ("init", "nli", "data", "cache", "pairs")
               if (place := getattr(config, name))}
+    if config.model.start not in ("corpus", "random"):
+        places["model"] = dataclasses.replace(config.model, start=absolute(config.model.start))
     config = dataclasses.replace(config, **places)            # to be found from any folder
     if origin:
         check_shapes(config, origin)

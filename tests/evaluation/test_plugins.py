@@ -10,7 +10,7 @@ import pytest
 import convsim_mini
 from convsim_mini.evaluation import baselines, senteval, sts
 from convsim_mini.evaluation.metrics import pearson, spearman
-from convsim_mini.evaluation.word_vectors import read_vectors
+from convsim_mini.data.vectors import read_vectors
 
 from glove import glove_file
 

@@ -8,10 +8,10 @@ its files in reading order, and they use no other folder. fast/ makes it fast.
 
 You can skip everything else until you need it: common/ for commands and files on disk, data/ for
 your own pairs, training/ for a run's folder and several workers, evaluation/ for the paper's tasks,
-inference/ to use a run, export/ to pass it on, report/ for tables and figures, explore/ to look at
-a run in a browser. train.py, encode.py, chat.py, tune.py and minimal.py are commands; `python -m
-convsim_mini` lists them all. config.py holds every setting. DESIGN.md says how the parts fit
-together and what to open for a change; PROMISES.md, what you can rely on if things go wrong.
+inference/ to use a run, export/ to pass it on, explore/ to look at a run in a browser. train.py,
+encode.py, chat.py, tune.py and minimal.py are commands; `python -m convsim_mini` lists them all.
+config.py holds every setting. DESIGN.md says how the parts fit together and what to open for a
+change; PROMISES.md, what you can rely on if things go wrong.
 """
 
 import os
@@ -42,7 +42,8 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     import msgspec
 
     from .data.pairs import write_pairs
-    from .evaluation.of_training import summary
+    from .evaluation.after_training import summary
+    from .inference.sentence_encoder import encoder_of
     from .train import train
     from .training.options import config_of
     from .training.run import LOG, PAIRS, folder_with_pairs, read_log
@@ -58,9 +59,9 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     config = config_of(msgspec.to_builtins(given, enc_hook=str))    # also paths and NumPy's numbers
     with nullcontext() if files else folder_with_pairs(
             folder, lambda file: write_pairs(pairs, file, config.columns)):
-        done = train(config)
-    print(summary(*done))
-    encoder = load(folder)
+        trained = train(config)
+    print(summary(trained))
+    encoder = encoder_of(trained)
     encoder.log, encoder.folder = read_log(folder / LOG), temporary or folder
     return encoder
 

@@ -9,13 +9,11 @@ COMMANDS = {    # python -m convsim_mini.NAME
     "encode": "embed sentences, compare them, or search lines",
     "chat": "type a message and get the best replies from the corpus",
     "explore": "look at a run in a browser: replies, words, neighbours, attention, map",
-    "evaluation": "measure a run on every task whose data are in place",
+    "evaluation": "measure runs on every task whose data are in place; --out writes a page",
     **{f"evaluation.{name}": f"… {purpose}" for name, purpose in EVALUATIONS.items()},
-    "evaluation.attention": "how far a Transformer's attention reaches",
+    "evaluation.compare": "compare runs: paired differences, groups of seeds",
     "tune": "learn one matrix on top of a run from people's similarity scores",
     "export": "write a run as a folder for sentence_transformers, or one that needs just NumPy",
-    "report": "write every table and figure of the paper from your own runs",
-    "report.compare": "compare runs, with paired differences and means over seeds",
 }
 
 

@@ -50,8 +50,8 @@ def talk(index, k):
 def main(argv=None):
     """The command: open the replies, then answer each message."""
     parser = Parser("convsim_mini.chat", __doc__)
-    parser.add_argument("run", type=Path, help="the run's folder; up to 200,000 replies from its "
-                        "pairs are embedded once, and kept there")
+    parser.add_argument("run", type=Path, help="the run's folder; without --replies, up to "
+                        "200,000 replies come from its pairs")
     parser.add_argument("--replies", type=Path, metavar="FILE", help="take the replies from FILE: "
                         "lines, a table, or an index that `encode --replies` made")
     parser.add_argument("--columns", nargs=2, metavar=("INPUT", "RESPONSE"), help="the columns of "

@@ -108,9 +108,6 @@ class OptimConfig:
     drop_at: Share = 1.0
     """Share of steps after which batches are twice as large and learning rates a tenth as large; 1:
     never (paper §3.1: after 30 of 40 million steps)."""
-    chunk: PositiveInt | None = None
-    """Pairs encoded at once, if a batch does not fit in memory (GradCache, Gao et al. 2021); null:
-    all of them. Steps take longer; gradients are the same, but dropout draws other bits."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from .common.cli import (
     Parser, UserError, errors_in_one_line, one_line, positive_int, progress)
 from .common.files import write_rows
 from .common.lines import chunked
-from .common.tables import table
+from .common.show import table
 from .data.layouts import Reading
 from .inference.index import WORDS, add_to_index, build_index, index_of, open_index
 from .inference.rows import LINE, rows_of_file, rows_of_texts
@@ -93,7 +93,7 @@ def parse_options(argv):
 
 def print_hits(query, hits, column):
     """Print a query and its Hits. column: the one that was embedded"""
-    print(query)
+    print(one_line(query))
     for hit in hits:
         place = f"line {hit.number:,}: " if hit.row.keys() == {LINE} else ""
         parts = f"{hit.meaning:.3f} meaning + {hit.score - hit.meaning:.3f} words"

@@ -2,7 +2,7 @@
 
 Without arguments, it trains the DAN on chitchat-dataset in one to three minutes on two cores.
 --resume RUN continues a run that was stopped. With --task multitask --init RUN --nli DIR, it also
-learns inference. training/distributed.py says how to start several workers.
+learns inference. training/workers.py says how to start several workers.
 """
 
 import dataclasses
@@ -19,28 +19,26 @@ from .common.files import write_text
 from .data.prepare import corpus_report, open_corpus
 from .core.text import UNKNOWN
 from .data.snli import find_snli
-from .evaluation.of_training import measured_on, measuring_dev, summary, with_baselines
+from .evaluation.after_training import pairs_of, summary
 from .fast.devices import device_module
 from .fast.loops import numba_module
 from .fast.threads import use_all_cores
 from .inference.sentence_encoder import warn_if_cut
-from .training.chunks import LESS_MEMORY
-from .training.distributed import launched
-from .training.initial import initial_model
-from .training.loop import run_steps
-from .training.monitor import scores_on_dev
+from .training.dev import DEV_QUERIES, drawn, measuring_dev, scores_on_dev
+from .training.start import initial_model
+from .training.steps import run_steps
 from .training.options import config_of, parse
 from .training.run import (
     TRAINING, Run, check_corpus, describe, finished, load_run, lock_of, new_run_folder, newest,
     save_run)
 from .training.tasks import fitting_batches, open_tasks, with_steps
-from .training.workers import SINGLE_WORKER
+from .training.workers import LESS_MEMORY, SINGLE_WORKER, launched
 
 UNKNOWN_SHARE = 0.1    # of the words of other pairs
 
 
 def train(config, workers=SINGLE_WORKER):
-    """Train a model as the Config says; → the arguments of `summary`. Raises UserError."""
+    """Train a model as the Config says; → the Run, with its best weights. Raises UserError."""
     with workers.in_turn():
         vocabulary = describe(config.init).vocabulary if config.init else None
         config, corpus, tasks = prepare(config, vocabulary, workers)
@@ -52,13 +50,11 @@ def train(config, workers=SINGLE_WORKER):
         run = Run(folder / TRAINING, config, corpus.vocabulary, None, corpus=corpus.checksum,
                   nli=tasks.nli_checksum)
         save_run(run)    # so that it can be resumed from now on
-        before = None if config.init else with_baselines(config, corpus, model)
-        run = run._replace(model=model)
-        return *run_to_the_end(run, corpus, tasks, workers), before
+        return run_to_the_end(run._replace(model=model), corpus, tasks, workers)
 
 
 def resume(folder, workers=SINGLE_WORKER, device=None):
-    """Continue a run from its last checkpoint, perhaps on another device; → the same as `train`.
+    """Continue a run from its last checkpoint, perhaps on another device; → the Run, as `train`.
 
     On the CPU and with as many workers as before, the final weights are bit for bit those of a run
     that was never stopped. A finished run is not changed. Raises UserError if the run's files, its
@@ -76,7 +72,7 @@ def resume(folder, workers=SINGLE_WORKER, device=None):
             raise UserError(f"{saved.config.nli}: these NLI data are not those that {folder} was "
                             "trained on; put the old files back or train again")
         if workers.broadcast(finished(folder)):
-            return folder, corpus
+            return load_run(folder, config.device)
         if workers.rank == 0:
             run = (load_run(saved.path)._replace(config=config) if saved.step else
                    saved._replace(model=starting_model(config, corpus)))
@@ -102,7 +98,8 @@ def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
     warn_if_cut(config.model, np.diff(corpus.train.offsets))
     tasks = open_tasks(config, corpus)
     config = with_steps(fitting_batches(config, tasks, workers.size), tasks)
-    measured_on(config, corpus)                               # now, so that mistakes show early
+    drawn(corpus.test, DEV_QUERIES)                           # now, so that mistakes show early
+    pairs_of(config.data)
     for notice in notices(config, corpus):
         print(f"{notice}\n")
     return config, corpus, tasks
@@ -128,10 +125,7 @@ def starting_model(config, corpus):
 
 
 def run_to_the_end(run, corpus, tasks, workers):
-    """Train the first worker's Run to its end and keep the best weights; → its folder, the Corpus.
-
-    The Run's parameters are deleted; to use the best ones afterwards, load them.
-    """
+    """Train the first worker's Run to its end; → that Run with its best weights, for the first."""
     run = workers.broadcast(run)
     if run.config.optim.nli_workers:
         workers.assign_roles(run.config.optim.nli_workers)
@@ -140,10 +134,11 @@ def run_to_the_end(run, corpus, tasks, workers):
         write_text(run.folder / "config.json", f"{settings}\n")    # for people, and --config
     params = run.model.params
     run_steps(run, tasks, measuring_dev(run.config, corpus, tasks), workers)
-    if workers.rank == 0:
-        params.clear()
-        finish(load_run(run.folder), corpus)
-    return run.folder, corpus
+    if workers.rank:
+        return run
+    params.clear()                                            # they are read again
+    finish(load_run(run.folder), corpus)
+    return load_run(run.folder, run.config.device)
 
 
 def finish(run, corpus):
@@ -168,10 +163,10 @@ def main(argv=None):
             given = parse(sys.argv[1:] if argv is None else argv)
             folder = given.get("resume")
             config = None if folder else config_of(given)
-        done = (resume(Path(folder), workers, given.get("device")) if folder
-                else train(config, workers))
+        run = (resume(Path(folder), workers, given.get("device")) if folder
+               else train(config, workers))
         if workers.rank == 0:
-            print(summary(*done))
+            print(summary(run))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from convsim_mini.core.ranking import draw_candidates
 from convsim_mini.core.schedule import batches
 from convsim_mini.evaluation.response import ranks_of_truth
 from convsim_mini.inference.sentence_encoder import with_matrix
-from convsim_mini.training.initial import initial_model
+from convsim_mini.training.start import initial_model
 
 rng = np.random.default_rng(seed(23))
 unit = lambda x: l2_normalize_forward(x)[0]

@@ -285,7 +285,7 @@ claim("P@1 of p = 0, points over p = 1", lead(by_p[0], by_p[1]), low=1.5)
 # ## Where this lives
 #
 # - `training/word_vectors.py`: `cooccurrences`, `ppmi_svd`, `left_singular_vectors` (Halko et al.
-#   2011). `training/initial.py`: `initial_table`.
+#   2011). `training/start.py`: `initial_table`.
 # - `minimal.py`: `initial_values` has the weights and the identity, on random rows.
 # - The paper does not say how its embeddings start. All of this is ours, after Levy, Goldberg and
 #   Dagan (2015) and Arora et al. (2017).

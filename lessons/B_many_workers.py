@@ -31,7 +31,7 @@ from convsim_mini.core.pairs import batch_order
 from convsim_mini.core.ranking import draw_candidates, precision
 from convsim_mini.core.schedule import rates
 from convsim_mini.evaluation.response import model_ranks
-from convsim_mini.training.initial import initial_model
+from convsim_mini.training.start import initial_model
 
 rng = np.random.default_rng(seed(19))
 
@@ -273,7 +273,7 @@ show(figure, "B_many_workers")
 #
 # ## Where this lives
 #
-# - `training/distributed.py`: `Workers`, over MPI: `gather` before the loss, `reduce_scatter` after
+# - `training/workers.py`: `Workers`, over MPI: `gather` before the loss, `reduce_scatter` after
 #   it. `core/model.py`: `pick` calls both. `core/losses.py`: `batch_softmax_forward` with `first`.
 # - `tests/training/test_workers.py`: real processes; 2, 3 and 4 workers agree with one worker in
 #   the loss and in every gradient to ten digits.

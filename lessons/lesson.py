@@ -16,9 +16,9 @@ sys.path.insert(0, str(HERE.parent))
 
 INTERACTIVE = hasattr(builtins, "__IPYTHON__") or hasattr(sys, "ps1")
 if not INTERACTIVE:
-    from convsim_mini.common.streams import replace_streams
     os.environ["MPLBACKEND"] = "Agg"    # a script draws to files and opens no window
-    replace_streams()    # "?" for what it lacks, "�" for what steers it
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")    # "?" for what it cannot show
 
 try:
     import matplotlib.pyplot as plt

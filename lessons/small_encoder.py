@@ -17,7 +17,7 @@ from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.pairs import left_out, read_rows
 from convsim_mini.data.passes import origins_of
 from convsim_mini.data.split import SPLITS, split_pairs
-from convsim_mini.training.initial import initial_model
+from convsim_mini.training.start import initial_model
 
 
 def some_chat(pairs, pieces):

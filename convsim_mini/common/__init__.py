@@ -1,1 +1,1 @@
-"""What all commands share: one-line errors, text files, files written atomically, figures."""
+"""What all commands share: one-line errors, files written atomically, tables and figures."""

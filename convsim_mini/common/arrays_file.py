@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 from .cli import UserError, user_errors
 from .files import UNREADABLE, replace_file
 
-FORMAT = 9
+FORMAT = 10
 RESTORE = "restore it, or train again"
 
 

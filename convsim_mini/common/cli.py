@@ -2,8 +2,8 @@
 
 import argparse
 import difflib
-import errno
 import os
+import re
 import shlex
 import signal
 import sys
@@ -13,14 +13,12 @@ from functools import partial
 
 from tqdm import tqdm
 
-from .streams import replace_streams
-
 # sent by Ctrl-C, by a scheduler, and when a terminal closes (which Windows does not report)
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
                if hasattr(signal, name))
-# Errors that another folder does not cure; REFUSED only if no file is named (shared memory).
-LIMITS = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
-REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
+# What can steer a terminal: control characters except tab and line end; and characters that
+# change the direction of text, which Unicode calls Bidi_Control.
+STEERING = re.compile("[\0-\b\v-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 # a bar that vanishes when it ends, and is shown only in a terminal or a notebook
 progress = partial(tqdm, leave=False, disable=False if "ipykernel" in sys.modules else None)
 
@@ -30,9 +28,14 @@ def say(message):
     tqdm.write(message, sys.stderr)
 
 
+def harmless(text):
+    """A text from anywhere that cannot steer a terminal, with \ufffd for what would."""
+    return STEERING.sub("\ufffd", text)
+
+
 def one_line(value, longest=300):
-    """A value as text on one line, cut to a readable length."""
-    text = " ".join(str(value).split())
+    """A value as harmless text on one line, cut to a readable length."""
+    text = harmless(" ".join(str(value).split()))
     return text if len(text) <= longest else f"{text[:longest]} …"
 
 
@@ -42,18 +45,15 @@ class UserError(Exception):
     """A user's mistake. The message says where, what was found and expected, and what to do."""
 
     def __str__(self):
-        return " ".join(super().__str__().splitlines())       # data and names may have line ends
+        return harmless(" ".join(super().__str__().splitlines()))    # names may have line ends
 
 
 @contextmanager
 def user_errors(where, advice, errors=OSError):
-    """Turn `errors`, except LIMITS, into a UserError "WHERE (what is wrong); ADVICE"."""
+    """Turn `errors` into a UserError "WHERE (what is wrong); ADVICE"."""
     try:
         yield
     except errors as error:
-        number, file = getattr(error, "errno", None), getattr(error, "filename", None)
-        if number in LIMITS or (number in REFUSED and file is None):
-            raise
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{where} ({reason}); {advice}") from None
 
@@ -115,7 +115,11 @@ def errors_in_one_line(less="work on less at once"):
     Code 2: a UserError, an OSError, too little memory. 130: Ctrl-C. 143: SIGTERM. 129: SIGHUP. 141,
     without a line: nobody reads standard output any more. less: advice for when memory runs out
     """
-    replace_streams()
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:                        # closed, as in a daemon
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))
+        elif name != "stdin" and hasattr(getattr(sys, name), "reconfigure"):
+            getattr(sys, name).reconfigure(errors="replace")    # "?" for what it cannot show
     # a signal raises an exception, so that every `finally` cleans up
     with handling(dict.fromkeys(ENDING, lambda number, frame: sys.exit(128 + number))):
         try:

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from types import ModuleType
@@ -21,13 +21,8 @@ _MAIN = threading.Lock()    # held while __main__ is hidden
 def local_processes(workers, advice, method=None):
     """A ProcessPoolExecutor with this number of worker processes. An error ends them at once.
 
-    method: how they start; advice: for the UserError if one is killed, perhaps for lack of memory.
-    A process of a pool cannot have a pool of its own, so a thread does the work there.
+    method: how they start; advice: for the UserError if one is killed, perhaps for lack of memory
     """
-    if multiprocessing.current_process().daemon:
-        with ThreadPoolExecutor(1) as executor:
-            yield executor
-        return
     context = multiprocessing.get_context(method)
     executor = ProcessPoolExecutor(min(workers, MOST_PROCESSES), context, _end_with_parent)
     with nullcontext() if context.get_start_method() == "fork" else without_main():

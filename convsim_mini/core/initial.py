@@ -1,4 +1,4 @@
-"""Every parameter's shape and initial value. training/initial.py makes the table's rows."""
+"""Every parameter's shape and initial value. training/start.py makes the table's rows."""
 
 import numpy as np
 

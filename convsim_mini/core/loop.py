@@ -4,13 +4,10 @@ from .model import TASKS, loss_and_gradients
 from .schedule import rates
 
 
-def step_gradients(model, config, batch, step, gradients_of=loss_and_gradients):
-    """One step's losses by name (0-d arrays), and its gradients. Steps are counted from 0.
-
-    gradients_of: `loss_and_gradients`, or a function like it
-    """
+def step_gradients(model, config, batch, step):
+    """One step's losses by name (0-d arrays), and its gradients. Steps are counted from 0."""
     task = TASKS[batch.task]
-    loss, grads = gradients_of(model, batch, (config.seed, step), task.weight_in(config))
+    loss, grads = loss_and_gradients(model, batch, (config.seed, step), task.weight_in(config))
     return {task.loss: loss}, grads
 
 

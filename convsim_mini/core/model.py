@@ -145,7 +145,7 @@ def pick(model, u, v, weight, others):
     """Pick the true response to each input (§2.1, §2.2): u, v: (b, e) → loss, du, dv.
 
     weight: factor on the gradients, not on the loss; others: the processes that hold the rest of
-    the batch (see training/distributed.py), or None
+    the batch (see training/workers.py), or None
     """
     forward, backward = loss_of(model.config)
     responses, first = others.gather(v) if others else (v, 0)             # (B, e)

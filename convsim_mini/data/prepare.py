@@ -17,7 +17,7 @@ import numpy as np
 from ..common.arrays_file import load_arrays, save_arrays
 from ..common.cli import UserError, one_line, say, user_errors
 from ..common.files import locked, workplace
-from ..common.tables import table
+from ..common.show import table
 from ..core.pairs import Split
 from ..core.text import Vocabulary
 from .corpus import Corpus, share_of, some_pairs

@@ -4,10 +4,10 @@
     print(*map(show, measured(SentenceTransformer("…").encode, "DIR", ["sts"])), sep="\\n\\n")
 
 A new task is a file that defines the functions of an Evaluation, and a name in EVALUATIONS, by
-which `evaluation`, `report` and `report.compare` find it. results.py calls the functions and makes
-every table. Read response.py, then sts.py, nli.py, cqa.py and senteval.py (whose classifiers are
-scikit-learn's). command.py holds what their commands share, of_training.py what training measures;
-mteb_plugin.py is for MTEB.
+which `evaluation` and `evaluation.compare` find it. results.py calls the functions and makes every
+table. Read response.py, then sts.py, nli.py, cqa.py and senteval.py (whose classifiers are
+scikit-learn's). command.py holds what their commands share, figures.py what --out writes,
+after_training.py what training shows.
 """
 
 import re
@@ -28,20 +28,19 @@ class Evaluation(NamedTuple):
     """What a task's file defines under these names. Names with a default may be missing.
 
     encode: a function from a list of n texts to vectors (n, d) of any norm; run: the Run that
-    encodes, or None for another library's function; vectors: row → word → vector, or None
+    encodes, or None for another library's function
     """
 
     find: Callable         # (data, run) → name → source: the task's files in the folder `data`
     read: Callable         # (source) → data set: one of them, read
     scores: Callable       # (run, dataset, encode) → row → predictions of what is evaluated
-    baselines: Callable    # (run, dataset, vectors) → row → predictions that it has to beat
+    baselines: Callable    # (run, dataset) → row → predictions that it has to beat
     figures: Callable      # (dataset, predictions) → metric → (value, low, high), low and high of
     #                        the 95% interval or nan; systems are compared by the first metric
     lead: Callable         # (dataset, one, other) → `one`'s lead in that metric, paired
     title: Callable        # (name, dataset) → the heading of the table
     note: Callable = lambda name, dataset, scores: ""    # what to know along with the figures
-    texts_of: Callable | None = None    # (dataset) → all texts, if its baselines use `vectors`
-    COMPARED: str = ""     # the row by which `report.compare` compares runs; "": it does not
+    COMPARED: str = ""     # the row by which `evaluation.compare` compares runs; "": it does not
     # (name) → whether runs may be chosen by this data set: not if others train or test on it
     to_choose_by: Callable = lambda name: not re.search(r"\b(train|test)\b", name)
     same: Callable = lambda dataset, other: True    # do two runs' data sets hold the same inputs?

@@ -1,8 +1,7 @@
 """Baselines without training: the figures that a trained model has to beat.
 
-TF-IDF and BM25 weight words. Pairs of texts are compared by their words, and by the means of their
-word vectors, both plain and by SIF (see `pair_baselines`). Word vectors are a dict, word → (d,);
-words without a vector are left out.
+TF-IDF and BM25 weight words. Pairs of texts are compared by their words, and by means of a run's
+word vectors, both plain and by SIF (see `pair_baselines`).
 """
 
 import math
@@ -14,7 +13,6 @@ from ..core.embeddings import sum_rows
 from ..core.layers import l2_normalize_forward
 from ..core.model import TABLE
 from ..core.text import UNKNOWN, tokenize
-from ..fast.threads import product
 from ..inference.tfidf import document_frequency, term_counts, vocabulary_of
 
 FITTED_ON = 200_000    # sentences of train from which document frequencies are taken
@@ -38,31 +36,23 @@ def bm25_documents(packed, sentences, df, k1=1.2, b=0.75):
     return counts.multiply(np.log(1 + (sentences - df + 0.5) / (df + 0.5))).tocsr()
 
 
-def dot_products(left, right):
-    """All dot products of the rows of two arrays, or of two sparse matrices: dense, (n, m)."""
-    dense = isinstance(left, np.ndarray)
-    return product(left, right.T) if dense else (left @ right.T).toarray()
-
-
-def pair_baselines(texts, left, right, run=None, vectors=None):
+def pair_baselines(texts, left, right, run=None):
     """All baselines for the pairs texts[left[i]], texts[right[i]]: row name → (n,).
 
-    SIF, smooth inverse frequency (Arora, Liang and Ma 2017), weighs words by a/(a + p(word)) and
-    projects out the first singular vector of the means. run: if given, its word embeddings and
-    p(word) are used, otherwise p(word) of the texts; vectors: from a file, row → word → vector
+    Without a run, only words. SIF, smooth inverse frequency (Arora, Liang and Ma 2017), weighs
+    words by a/(a + p(word)) and projects out the first singular vector of the means.
     """
-    vocabulary = run.vocabulary if run else None
-    own = {"own vectors": run_vectors(run, words_of(texts))} if run else {}
-    weight = frequency_weight(vocabulary or vocabulary_of(texts)[0])
-    rows = bag_cosines(texts, left, right, vocabulary)
-    for name, of_words in (own | (vectors or {})).items():
-        means, weighted = (means_of_texts(texts, of_words, some) for some in (None, weight))
-        _, directions = np.linalg.eigh(weighted.T @ weighted)             # by rising eigenvalue
-        first = directions[:, -1:]                            # (d, 1)
-        sif = weighted - weighted @ first @ first.T
-        for kind, matrix in (("mean of", means), ("SIF of", sif)):
-            unit, _ = l2_normalize_forward(matrix)
-            rows[f"{kind} {name}"] = (unit[left] * unit[right]).sum(axis=1)
+    if not run:
+        return bag_cosines(texts, left, right)
+    rows = bag_cosines(texts, left, right, run.vocabulary)
+    means = means_of_words(run, texts)                                    # (n, d)
+    weighted = means_of_words(run, texts, frequency_weight(run.vocabulary))
+    _, directions = np.linalg.eigh(weighted.T @ weighted)                 # by rising eigenvalue
+    first = directions[:, -1:]                                            # (d, 1)
+    sif = weighted - weighted @ first @ first.T
+    for kind, matrix in (("mean of", means), ("SIF of", sif)):
+        unit, _ = l2_normalize_forward(matrix)
+        rows[f"{kind} own vectors"] = (unit[left] * unit[right]).sum(axis=1)
     return rows
 
 
@@ -98,29 +88,17 @@ def words_in_common(encoder, texts, left, right):
     return np.asarray(words[left].multiply(words[right]).sum(axis=1)).ravel()
 
 
-def words_of(texts):
-    """The set of all tokens of a list of texts."""
-    return {token for text in texts for token in tokenize(text)}
+def means_of_words(run, texts, weight=None):
+    """Means of a run's vectors of a text's words, Σ weight(word) v(word) / their number: (B, d).
 
-
-def run_vectors(run, words):
-    """A run's embeddings of words, the sums of their pieces' rows: word → (d,)."""
-    packed = run.vocabulary.pack([word] for word in words)
-    return dict(zip(words, sum_rows(to_host(run.model.params[TABLE]), packed)))
-
-
-def means_of_texts(texts, vectors, weight=None):
-    """Σ weight(word) v(word) over a text's words with a vector, divided by their number: (B, d).
-
-    vectors: word → (d,); weight: word → float, or None for 1
+    v(word) is the sum of its pieces' rows. weight: word → float, or None for 1
     """
     vocabulary, packed = vocabulary_of(texts)
-    none = np.zeros_like(next(iter(vectors.values()), np.zeros(1)), np.float64)    # of no word
-    table = np.array([none, *(vectors.get(word, none) for word in vocabulary.pieces)])
-    has_vector = table.any(axis=1).astype(np.float64)
+    rows = to_host(run.model.params[TABLE])
+    table = np.zeros((vocabulary.size, rows.shape[1]))        # row 0: a text without any word
+    table[1:] = sum_rows(rows, run.vocabulary.pack([word] for word in vocabulary.pieces))
     if weight:
         table[1:] *= np.array([weight(word) for word in vocabulary.pieces])[:, None]
-    counts = term_counts(packed, vocabulary.size)
-    means = counts @ table                                    # (B, d)
-    means /= np.maximum(counts @ has_vector, 1)[:, None]      # in place: SNLI has 1.1 million texts
+    means = term_counts(packed, vocabulary.size) @ table                  # (B, d)
+    means /= packed.lengths[:, None]                          # in place: SNLI has 1.1 million texts
     return means

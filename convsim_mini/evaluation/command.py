@@ -8,16 +8,17 @@ from pathlib import Path
 from ..common.cli import Parser, UserError, errors_in_one_line
 from ..training.run import load_run
 from . import EVALUATIONS
-from .results import json_lines, measured, show
+from .figures import write_page
+from .results import across, json_lines, rows_of, show
 
 OPTIONS = {
     "--data": {"type": Path, "help": "folder with any of stsbenchmark/, snli_1.0/, cqa/ and "
                "senteval/; without it, the package's own small sets and the run's NLI data are "
                "used"},
-    "--vectors": {"type": Path, "help": "word vectors to compare with: a text file of word2vec or "
-                  "GloVe, optionally .gz or .zst"},
     "--on": {"nargs": "+", "choices": EVALUATIONS, "default": [*EVALUATIONS],
              "help": "tasks to measure (default: all; senteval takes minutes per run)"},
+    "--out": {"type": Path, "metavar": "DIR", "help": "write the tables as a page, with figures, "
+              "and every figure as CSV, into this folder"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
     "--json": {"action": "store_true", "help": "print the rows as JSON, one object per line: "
                "metric → [value, low, high]; the rest goes to standard error"}}
@@ -45,14 +46,18 @@ def main(task, *options, argv=None, **of_run):
     parser = parser_of(f"evaluation.{task}".removesuffix(".__main__"), doc, *options, "--device",
                        "--json", **of_run)
     given, found = vars(parser.parse_intermixed_args(argv)), []
+    folders = given["run"] if isinstance(given["run"], list) else [given["run"]]
     with redirect_stdout(sys.stderr if given["json"] else sys.stdout):
-        run = load_run(given["run"], given["device"]) if given["run"] else None
-        for one in measured(run, given.get("data"), given.get("on", [task]), given.get("vectors")):
-            if one.absent and "on" not in given:
-                raise UserError(one.absent)
-            if one.absent or not given["json"]:
-                print(show(one) + "\n")
-            else:
-                found += one.rows()
+        runs = [load_run(folder, given["device"]) if folder else None for folder in folders]
+        for one in given.get("on", [task]):
+            for ones in across(runs, given.get("data"), one):
+                first, *_ = ones.values()
+                if first.absent and "on" not in given:
+                    raise UserError(first.absent)
+                if first.absent or not given["json"]:
+                    print(show(ones) + "\n")
+                found.append(ones)
+        if given.get("out"):
+            print(write_page(given["out"], runs, found))
     if given["json"]:
-        print(json_lines(found))
+        print(json_lines(rows_of(found)))

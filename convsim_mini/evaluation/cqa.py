@@ -1,6 +1,6 @@
 """Question ranking: which of ten questions ask the same thing? (SemEval-2016 Task 3, subtask B)
 
-    python -m convsim_mini.evaluation.cqa [RUN] [--data DIR] [--vectors FILE]
+    python -m convsim_mini.evaluation.cqa [RUN] [--data DIR]
 
 A run's score for a candidate is the cosine of the two texts. The baselines are the search engine's
 order, TF-IDF, and the baselines of STS. Without a run, only the baselines are scored.
@@ -19,7 +19,8 @@ from ..data.labelled import DataSet, find as find_files, rows_of
 from ..inference.index import WORDS
 from ..inference.sentence_encoder import encoder_of
 from ..inference.tfidf import document_frequency, tfidf, vocabulary_of
-from .baselines import dot_products, pair_baselines, words_in_common
+from ..training.dev import dot_products
+from .baselines import pair_baselines, words_in_common
 from .metrics import average_precision, difference, ranking_scores, top_of_ranking
 
 COMPARED = "trained, with words"
@@ -106,12 +107,12 @@ def scores(run, questions, encode):
     return rows
 
 
-def baselines(run, questions, vectors=None):
+def baselines(run, questions):
     """The search engine's order, TF-IDF and `pair_baselines`: row → (n,)."""
     ranks = [candidate.rank for question in questions for candidate in question.candidates]
     return {SEARCH_ENGINE: 1 / np.array(ranks),
             TFIDF: cosines(questions, tfidf_vectors(questions)),
-            **pair_baselines(texts_of(questions), *pairs_of(questions), run, vectors)}
+            **pair_baselines(texts_of(questions), *pairs_of(questions), run)}
 
 
 def title(name, questions):
@@ -171,5 +172,5 @@ def top_ten(questions, scores):
 
 if __name__ == "__main__":
     from .command import main
-    main("cqa", "--data", "--vectors", nargs="?",
+    main("cqa", "--data", nargs="?",
          help="the run's folder; without it, only the baselines are scored")

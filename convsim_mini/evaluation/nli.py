@@ -6,10 +6,9 @@
 import numpy as np
 
 from ..common.cli import UserError, python_m
-from ..core.arrays import array_module, to_host
-from ..core.model import TABLE, embed
-from ..core.nli import LABELS, classifier_forward
+from ..core.nli import LABELS
 from ..data.snli import encode_snli, find_snli, read_snli as read    # noqa: F401
+from ..training.dev import classify
 from .metrics import difference, per_cent
 
 
@@ -26,7 +25,7 @@ def scores(run, pairs, encode=None):
     return {"trained": classify(run.model, encode_snli(pairs, run.vocabulary))}
 
 
-def baselines(run, pairs, vectors=None):
+def baselines(run, pairs):
     """The most frequent class: row name → int (n,)."""
     most = np.bincount(pairs.labels).argmax()
     return {"always the most frequent class": np.full(len(pairs.labels), most)}
@@ -56,14 +55,6 @@ def note(name, pairs, scores):
         f"Of {row.sum():,} pairs labelled {label}, it classifies "
         + ", ".join(f"{n:,} as {other}" for other, n in zip(LABELS, row)) + "."
         for label, row in zip(LABELS, matrix))
-
-
-def classify(model, split):
-    """The class of every pair of a Split of NLI: int (n,) on the host, indices into LABELS."""
-    xp = array_module(model.params[TABLE])
-    u = xp.asarray(embed(model, split.packed))                                  # (2n, e)
-    logits, _ = classifier_forward(model, u[0::2], u[1::2])                     # (n, 3)
-    return np.argmax(to_host(logits), axis=1)
 
 
 if __name__ == "__main__":

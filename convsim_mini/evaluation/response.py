@@ -14,22 +14,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..common.cli import user_errors
-from ..core.model import embed, respond
-from ..core.ranking import N, candidate_scores, draw_candidates, true_ranks
+from ..core.ranking import N, candidate_scores, true_ranks
 from ..data.corpus import Corpus
 from ..data.prepare import open_corpus
 from ..inference.tfidf import term_counts, tfidf
-from ..training.initial import initial_model
+from ..training.dev import dot_products, drawn, model_ranks, ranks_of_truth, sides, vectors
+from ..training.start import initial_model
 from ..training.run import check_corpus, describe, load_run
-from .baselines import bm25_documents, dot_products, fitted_on_train
+from .baselines import bm25_documents, fitted_on_train
 from .metrics import difference, per_cent
 
 COMPARED = "trained"
-QUERIES = 10_000
 WEIGHED_ON = 2_000    # inputs of dev
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)    # of words
-UNTRAINED = "before training"    # the name of a row
 
 
 class TestSet(NamedTuple):
@@ -78,7 +75,7 @@ def with_words(weight):
     return f"trained + {weight} TF-IDF"
 
 
-def baselines(run, test, vectors=None):
+def baselines(run, test):
     """Ranks by the model before training, TF-IDF and BM25."""
     name, model = before_training(run.config, test.corpus)
     return {name: model_ranks(model, test.corpus.test, *test[1:]), **of_words(test)}
@@ -105,7 +102,7 @@ def before_training(config, corpus):
         before = describe(parent)
         if before.vocabulary == corpus.vocabulary and before.corpus != corpus.checksum:
             return "before fine-tuning", load_run(parent).model
-    return UNTRAINED, initial_model(config, corpus)
+    return "before training", initial_model(config, corpus)
 
 
 def title(name, test):
@@ -138,33 +135,6 @@ def note(name, test, scores):
     """How much weight a search for replies should give to words in common."""
     weight = next(weight for weight in WEIGHTS if with_words(weight) in scores)
     return f"To search for replies, give `encode` --words {weight:g}: that weight is best on dev."
-
-
-def drawn(split, queries=QUERIES):
-    """`draw_candidates` of core/ranking.py; a UserError if there are too few pairs."""
-    with user_errors("the pairs", "give --pairs more conversations", ValueError):
-        return draw_candidates(split, queries)
-
-
-def ranks_of_truth(queries, responses, candidates):
-    """`true_ranks` by dot products of arrays or sparse matrices; candidates: (n, 100) → (n,)."""
-    return true_ranks(candidate_scores(queries, responses, candidates, dot_products))
-
-
-def model_ranks(model, split, pairs, candidates):
-    """The `ranks_of_truth` of a model for pairs (n,) of a split."""
-    return ranks_of_truth(*vectors(model, split, pairs), candidates)
-
-
-def sides(split, pairs):
-    """The inputs and the responses of pairs (n,) of a split: Packed of n each."""
-    return split.sentences(2 * pairs), split.sentences(2 * pairs + 1)
-
-
-def vectors(model, split, pairs):
-    """u of the inputs and v′ of the responses of pairs (n,) of a split: (n, e) each."""
-    u, v = (embed(model, packed) for packed in sides(split, pairs))
-    return u, respond(model, v)
 
 
 def tfidf_vectors(corpus, split, pairs):

@@ -1,7 +1,7 @@
 """Every figure in one shape, row → metric → (value, low, high), and every table made of them.
 
-The commands, the end of training, `report` and `--json` show what is measured here. Only this
-file and `report` call the functions of an Evaluation. published.json holds what others measured:
+The commands, their pages, `--json` and the end of training show what is measured here. Only this
+file and compare.py call the functions of an Evaluation. published.json holds what others measured:
 task → pattern of data sets' names → row → metric → value; and the sources.
 """
 
@@ -13,12 +13,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..common.cli import UserError
-from ..common.tables import table
+from ..common.show import table
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import Run
 from . import EVALUATIONS, evaluation_of
-from .baselines import words_of
-from ..data.vectors import read_vectors
 
 PUBLISHED = msgspec.json.decode(Path(__file__).with_name("published.json").read_bytes())
 WIDEST = 6    # metrics that are shown as columns; if there are more, they are shown as lines
@@ -67,63 +65,78 @@ def json_lines(rows):
     return "\n".join(msgspec.json.encode(row).decode() for row in rows)
 
 
-def measured(encode, folder, tasks, vectors=None, choosing=False):
+def measured(encode, folder, tasks, choosing=False):
     """Yield a Measured for every data set of these tasks, and for every task that lacks data.
 
     encode: a Run; or a function from a list of n texts to vectors (n, d), such as every library of
     sentence embeddings has; or None to measure only the baselines
-    folder: of the data; None: the package's small sets; vectors: a file of word vectors, or None;
-    choosing: no baselines, only data sets that pass `to_choose_by`. Raises UserError for damaged
-    files.
+    folder: of the data; None: the package's small sets; choosing: no baselines, only data sets that
+    pass `to_choose_by`. Raises UserError for damaged files.
     """
     run = encode if isinstance(encode, Run) else None
     encode = encoder_of(run).encode if run else encode
     for task in tasks:
-        of_task, of_words = evaluation_of(task), None
+        of_task = evaluation_of(task)
         try:
             sources = of_task.find(folder, run)
         except UserError as error:
             yield Measured(task, absent=str(error))
             continue
-        datasets = {name: of_task.read(source) for name, source in sources.items()
-                    if not choosing or of_task.to_choose_by(name)}
-        if vectors and of_task.texts_of:                      # one pass over what may be large
-            texts = [text for dataset in datasets.values() for text in of_task.texts_of(dataset)]
-            of_words = {vectors.name: read_vectors(vectors, words_of(texts))}
-        for name, dataset in datasets.items():
+        for name in filter(of_task.to_choose_by, sources) if choosing else sources:
+            dataset = of_task.read(sources[name])
             scores = of_task.scores(run, dataset, encode) if encode else {}
-            baselines = {} if choosing else of_task.baselines(run, dataset, of_words)
+            baselines = {} if choosing else of_task.baselines(run, dataset)
             yield Measured(task, name, dataset, scores, baselines)
+
+
+def across(runs, folder, task):
+    """The Measured of a task as `show` takes them: one dict for each title of a data set.
+
+    runs: Runs, or None to measure only the baselines; a single one has no name
+    """
+    titles = {}
+    for run in runs:
+        name = run.name if len(runs) > 1 else ""
+        for one in measured(run, folder, [task]):
+            title = name if one.absent else one.of_task.title(one.name, one.data)
+            titles.setdefault((bool(one.absent), title), {})[name] = one
+    return [*titles.values()]
+
+
+def rows_of(found):
+    """Yield the dict of each row, from a list of what `across` returns; several runs have names."""
+    for ones in found:
+        for name, one in ones.items():
+            for row in () if one.absent else one.rows():
+                yield {"run": name} | row if name else row
 
 
 def show(ones, table=table):
     """The text of one data set: title, table with published rows, who is ahead, notes.
 
-    ones: a Measured; or name of a run → its Measured, for several runs on data of the same title
+    ones: a Measured; or name of a run → its Measured, for several runs on data of the same title,
+    whose equal baselines make one row
     table: a function from a header and rows of cells to a text
     """
     ones = ones if isinstance(ones, dict) else {"": ones}
     (run, first), *_ = ones.items()
     if first.absent:
         return f"{run or first.task}: not measured. {first.absent}"
-    rows, runs_of, texts = {}, {}, {}    # the last two: what is shown → the runs with it
+    rows, texts = {}, {}                                      # the second: text → runs with it
     for run, one in ones.items():
-        for row, of_row in (figures := one.figures()).items():
-            rows[row, str(of_row)] = of_row
-            runs_of.setdefault((row, str(of_row)), []).append(run)
-        for text in (lead(one, figures), one.of_task.note(one.name, one.data, one.scores)):
+        figures, of_task = one.figures(), one.of_task
+        for row, of_row in figures.items():
+            if row not in one.baselines or str(rows.setdefault(row, of_row)) != str(of_row):
+                rows[f"{run}: {row}".removeprefix(": ")] = of_row
+        for text in (lead(one, figures), of_task.note(one.name, one.data, one.scores)):
             texts.setdefault(text, []).append(run)
-
-    def named(text, runs):
-        return text if len(runs) == len(ones) else f"{', '.join(runs)}: {text}"
-
     published = first.published()
-    rows = {named(key[0], runs_of[key]): figures for key, figures in rows.items()} | published
     sources = "; ".join(f"{mark}: {source}" for mark, source in PUBLISHED["sources"].items()
                         if any(mark in row for row in published))
-    parts = [first.of_task.title(first.name, first.data), grid(rows, table),
+    parts = [first.of_task.title(first.name, first.data), grid(rows | published, table),
              sources and f"Published. {sources}",
-             *(text and named(text, runs) for text, runs in texts.items())]
+             *(text if len(runs) == len(ones) else f"{', '.join(runs)}: {text}"
+               for text, runs in texts.items() if text)]
     return "\n\n".join(filter(None, parts))
 
 
@@ -142,10 +155,14 @@ def lead(one, figures):
     if isnan(gap[0]) or not values[best]:                     # ahead of nothing is not ahead
         return ""
     task, _, _ = EVALUATIONS[one.task].partition(" (")
-    says = ("is ahead of" if gap[1] > 0 else "is behind" if gap[2] < 0
-            else "cannot be told apart from")
-    return (f"For {task}, {row} {says} the best baseline, {best}: {metric} {cell(gap, '+.1f')}, "
-            "paired.")
+    return (f"For {task}, {row} {verdict(gap)} the best baseline, {best}: {metric} "
+            f"{cell(gap, '+.1f')}, paired.")
+
+
+def verdict(gap):
+    """What the 95% interval of a difference (value, low, high) says."""
+    _, low, high = gap
+    return "is ahead of" if low > 0 else "is behind" if high < 0 else "cannot be told apart from"
 
 
 def grid(rows, table=table, form=".1f"):

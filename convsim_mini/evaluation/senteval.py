@@ -1,6 +1,6 @@
 """Are vectors good features? The transfer tasks of SentEval (Conneau and Kiela 2018).
 
-    python -m convsim_mini.evaluation.senteval RUN --data DIR [--vectors FILE]
+    python -m convsim_mini.evaluation.senteval RUN --data DIR
 
 The encoder stays as it is; a logistic regression learns each task from its vectors. The features
 of a sentence are its vector u; those of a pair are |u − v| and the elementwise product of u and v,
@@ -23,7 +23,7 @@ import numpy as np
 from ..common.cli import UserError, progress, python_m, user_errors
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..data.snli import read_snli
-from .baselines import frequency_weight, means_of_texts, run_vectors, words_of
+from .baselines import frequency_weight, means_of_words
 from .metrics import correlation, difference, per_cent, spearman, without_interval
 
 
@@ -136,17 +136,14 @@ def scores(run, tasks, encode):
     return {"trained": learned(encode, tasks)}
 
 
-def baselines(run, tasks, vectors=None):
+def baselines(run, tasks):
     """The most frequent class, and predictions from mean word vectors, in the form of `scores`."""
-    kinds = [(f"mean of {name}", of_words, None) for name, of_words in (vectors or {}).items()]
-    if run:
-        own = run_vectors(run, words_of(texts_of(tasks)))
-        kinds = [("mean of own vectors", own, None),
-                 ("weighted mean of own vectors", own, frequency_weight(run.vocabulary)), *kinds]
     rows = {"most frequent class": {name: most_frequent(task) for name, task in tasks.items()}}
-    for row, of_words, weight in kinds:
-        rows[row] = learned(
-            lambda texts: means_of_texts(texts, of_words, weight).astype(np.float32), tasks)
+    if run:
+        weights = {"mean": None, "weighted mean": frequency_weight(run.vocabulary)}
+        for kind, weight in weights.items():
+            rows[f"{kind} of own vectors"] = learned(
+                lambda texts: means_of_words(run, texts, weight).astype(np.float32), tasks)
     return rows
 
 
@@ -192,11 +189,6 @@ def note(name, tasks, scores):
     return "\n".join(notes)
 
 
-def texts_of(tasks):
-    """The sentences of all tasks."""
-    return [text for task in tasks.values() for text in task.texts]
-
-
 def learned(encode, tasks):
     """What is predicted from the vectors of texts: task name → (tested,)."""
     from .classifiers import learn    # takes a second, and other commands need no scikit-learn
@@ -213,4 +205,4 @@ def most_frequent(task):
 
 if __name__ == "__main__":
     from .command import main
-    main("senteval", "--data", "--vectors")
+    main("senteval", "--data")

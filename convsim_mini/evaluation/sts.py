@@ -1,10 +1,10 @@
 """Semantic textual similarity: do embeddings agree with people? (the paper's §4.3, Tables 3, 4)
 
-    python -m convsim_mini.evaluation.sts RUN [--data DIR] [--vectors FILE]
+    python -m convsim_mini.evaluation.sts RUN [--data DIR]
 
 The figure is Pearson's r between people's scores and −arccos of the cosine, or, in a second row,
-the cosine itself. All baselines are cosines: of words, and of word vectors (the run's embeddings
-and those in FILE). The data are the STS Benchmark and, not in the paper, SICK's trial set and
+the cosine itself. All baselines are cosines: of words, and of the run's embeddings of words.
+The data are the STS Benchmark and, not in the paper, SICK's trial set and
 SemEval's STS of 2012 to 2016; a year's figures are means over its sets, plain and weighted by
 numbers of pairs, as in SentEval. "three genres" are for choosing between recipes: all of train and
 dev but 1,000 pairs, with the same weight for captions, forums and news.
@@ -163,9 +163,9 @@ def scores(run, sts, encode):
     return rows
 
 
-def baselines(run, sts, vectors=None):
+def baselines(run, sts):
     """The baselines from words and word vectors: row name → (n,)."""
-    return pair_baselines(texts_of(sts), *sides(sts), run, vectors)
+    return pair_baselines(texts_of(sts), *sides(sts), run)
 
 
 def title(name, sts):
@@ -245,4 +245,4 @@ def sides(sts):
 
 if __name__ == "__main__":
     from .command import main
-    main("sts", "--data", "--vectors")
+    main("sts", "--data")

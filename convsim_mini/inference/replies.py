@@ -1,23 +1,19 @@
 """The replies of a corpus, ranked for a message by the response side of the model."""
 
 import heapq
-from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from ..common.cli import UserError, progress
-from ..common.files import OURS
 from ..data.formats import default_corpus
 from ..data.layouts import FIELDS, Reading
 from ..data.pairs import left_out, read_rows
 from ..data.texts import text_of
 from ..core.text import tokenize
-from .index import index_of, open_index, save_index
+from .index import index_of, open_index
 from .rows import Rows, rows_of_file
 
-KEPT = f"{OURS}.replies"
 MOST_REPLIES = 200_000      # replies of a run; if it has more, a sample is drawn
 LOOKED_AT_PER_REPLY = 100     # replies that are looked at for each one asked for
 ECHO = 0.6          # of both texts' words are shared in an echo (ours: less would hit true replies)
@@ -63,19 +59,12 @@ def replies_of_file(encoder, path, reading=Reading(side=1)):
 
 
 def replies_of_run(encoder, run):
-    """The Index of a Run's own replies, embedded once and, if possible, kept in its folder."""
-    folder = Path(run.folder, KEPT)
-    with suppress(UserError):                                 # none yet, or from another step
-        return open_index(folder, encoder)
+    """The Index of a Run's own replies, or of a random sample if there are very many."""
     rng = np.random.Generator(np.random.Philox(run.config.seed))
     pairs = progress(pairs_of_run(run.config), "reading replies", unit=" pairs")
     drawn = heapq.nsmallest(MOST_REPLIES, pairs, key=lambda _: rng.random())    # equally likely
     rows = (dict(zip(FIELDS, pair)) for pair in drawn)
-    index = index_of(encoder, Rows("response", "input", True, rows))
-    with suppress(UserError, OSError):                        # no permission, no room, a race
-        folder.mkdir(exist_ok=True)
-        save_index(index, folder)
-    return index
+    return index_of(encoder, Rows("response", "input", True, rows))
 
 
 def pairs_of_run(config):

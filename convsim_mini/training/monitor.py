@@ -7,9 +7,10 @@ from collections import defaultdict
 
 from ..core.arrays import array_module, to_host
 from ..common.cli import UserError, progress, python_m, user_errors
-from ..common.figures import new_figure, save_figure
+from ..common.show import new_figure, save_figure
 from ..common.files import write_text
 from ..core.ranking import N
+from .dev import scores_on_dev
 from .run import LOG, keep_as_best, read_log, save_run
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
@@ -137,10 +138,3 @@ def _curve(axes, records, key, label, style="o-"):
     points = [(record["step"], record[key]) for record in records if key in record]
     if points:
         axes.plot(*zip(*points), style, linewidth=1, label=label)
-
-
-def scores_on_dev(config, measured):
-    """Step → P@1, NLI's accuracy or their sum, depending on what a Config's tasks teach."""
-    named = [name for task, name in (("replies", "dev_p1"), ("classes", "nli"))
-             if task in config.taught]
-    return {record["step"]: sum(map(record.get, named)) for record in measured}

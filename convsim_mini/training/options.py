@@ -1,24 +1,18 @@
 """The training command's options, and the Config that they make."""
 
 import argparse
-import ast
 import dataclasses
 import inspect
 import os
-from itertools import pairwise
-from typing import get_args
 
 from ..common.cli import Parser, UserError
 from ..common.lines import read_object
 from ..config import GROUPS, PRESETS, SYNONYMS, Config
+from ..core.initial import parameter_shapes
 from ..core.model import ENCODERS
 from ..fast import PLAIN
-from ..core.initial import parameter_shapes
 from .run import describe
-from .settings import config_from_dict, flat, settings
-
-# Settings that a run takes from the run that its --init names.
-INHERITED = {"pairs", "columns", "encoding", *(name for name in settings() if "." in name)}
+from .settings import choices_of, config_from_dict, flat, settings
 
 
 def parse(argv):
@@ -83,33 +77,24 @@ def of_preset(name):
 
 
 def inherited(origin, asked):
-    """The settings of a run with --init, before the user's own, `asked`, override them: a dict.
+    """The settings of a run with --init, unless the user's own, `asked`, override them: a dict.
 
-    origin: the Config of the run that --init names. Its columns and encoding apply only to its own
-    pairs. If the user names a preset, the preset's values override those of that run.
+    They are those of text, model and optim, and the pairs of the run that --init names; origin: its
+    Config. A preset that the user names overrides them. For other pairs, training takes eight
+    epochs at a third of the preset's rates, however many runs came before (ours: 627 pairs of chats
+    about given topics raise P@1 from 22.4 to 23.4; two epochs at the full rates, only to 22.5).
     """
-    run = flat(dataclasses.asdict(origin))
-    left_out = {"columns", "encoding"} if "pairs" in asked else set()
-    kept = {name: run[name] for name in run.keys() & (INHERITED - left_out)}
+    run, defaults = (flat(dataclasses.asdict(config)) for config in (origin, Config()))
+    kept = {name: run[name] for name in run if "." in name or name in ("preset", "pairs")}
+    if "pairs" not in asked:                                  # they describe the run's own pairs
+        kept |= {name: run[name] for name in ("columns", "encoding")}
     if "preset" in asked:
         return kept | of_preset(asked["preset"])
-    return of_preset(run["preset"]) | kept | for_other_pairs(run, asked)
-
-
-def for_other_pairs(run, asked):
-    """Settings that suit a run which continues on other pairs; {} for the same pairs and for NLI.
-
-    Eight epochs at a third of the preset's rates, however many runs came before (ours: 627 pairs of
-    chats about given topics raise P@1 from 22.4 to 23.4; two epochs at the full rates, only to
-    22.5). run: the settings of the run to start from; asked: the user's settings
-    """
     if "nli" in asked or absolute(asked.get("pairs", run["pairs"])) == run["pairs"]:
-        return {}
-    defaults = flat(dataclasses.asdict(Config()))
+        return kept
     preset = defaults | PRESETS[run["preset"]]
-    return {"task": "conversation", "epochs": 8.0, "evaluations": defaults["evaluations"],
-            **{name: preset[name] / 3
-               for name in ("optim.learning_rate", "optim.table_learning_rate")}}
+    rates = ("optim.learning_rate", "optim.table_learning_rate")
+    return kept | {"epochs": 8.0, **{name: preset[name] / 3 for name in rates}}
 
 
 def absolute(place):
@@ -124,16 +109,15 @@ def absolute(place):
 
 def check_shapes(config, origin):
     """Raise a UserError for settings that change a weight's shape. origin: --init's Config."""
-    def shapes(config):
-        return parameter_shapes(config.model, 1 + config.text.pieces + config.bigram_rows)
-
-    changed = [f"--{group}.{name} {value}: the run that --init names has {getattr(before, name)}"
-               for group, before in (("text", origin.text), ("model", origin.model))
-               for name, value in vars(getattr(config, group)).items()
-               if shapes(dataclasses.replace(origin, **{group: dataclasses.replace(
-                   before, **{name: value})})) != shapes(origin)]
-    if changed:
-        raise UserError(f"{', '.join(changed)}; its weights cannot change shape; leave this out")
+    shapes = [parameter_shapes(one.model, 1 + one.text.pieces + one.bigram_rows)
+              for one in (config, origin)]
+    if shapes[0] != shapes[1]:
+        before, after = (flat(dataclasses.asdict(one)) for one in (origin, config))
+        changed = [f"--{name} {after[name]}: the run that --init names has {before[name]}"
+                   for name in after if name.startswith(("text.", "model."))
+                   and after[name] != before[name]]
+        raise UserError(f"{', '.join(changed)}; its weights cannot change shape; leave out "
+                        "what changes it")
 
 
 def config_parser(all_options=False):
@@ -155,8 +139,7 @@ def config_parser(all_options=False):
                         "without its faster twins: slower, for use with a debugger.")
     docs = _docs()
     for name, default in flat(dataclasses.asdict(Config())).items():
-        choices = [kind for kind in get_args(settings()[name].type) if isinstance(kind, str)]
-        choices = ENCODERS if name == "model.encoder" else choices
+        choices = ENCODERS if name == "model.encoder" else choices_of(settings()[name].type)
         value = "" if default in (None, []) else f" Default: {default}."
         parser.add_argument(
             f"--{name}", nargs="*" if isinstance(default, list) else None,
@@ -166,10 +149,10 @@ def config_parser(all_options=False):
 
 
 def _docs():
-    """The docstring under each setting: dotted name → text for argparse."""
+    """The text under each setting in config.py: dotted name → text for argparse."""
     docs = {}
     for group, cls in GROUPS.items():
-        body = ast.parse(inspect.getsource(cls)).body[0].body
-        docs |= {group + setting.target.id: " ".join(doc.value.value.split()).replace("%", "%%")
-                 for setting, doc in pairwise(body) if isinstance(doc, ast.Expr)}
+        _, _, *parts = inspect.getsource(cls).split('"""')    # settings and texts, by turns
+        docs |= {group + code.partition(":")[0].strip(): " ".join(doc.split()).replace("%", "%%")
+                 for code, doc in zip(parts[::2], parts[1::2])}
     return docs

@@ -36,8 +36,7 @@ BIGRAMS = "bigrams"     # the keys of those with a row, an array that is not tra
 TUNED, STATE = "tuned", "state."    # arrays that are not weights; the second is a prefix
 # Settings that do not distinguish runs: where files are (pairs and NLI data have checksums), and
 # how to compute.
-PLACES = {"run", "init", "pairs", "columns", "encoding", "nli", "data", "cache", "device",
-          "optim.chunk"}
+PLACES = {"run", "init", "pairs", "columns", "encoding", "nli", "data", "cache", "device"}
 
 
 class Run(NamedTuple):
@@ -81,14 +80,8 @@ def save_run(run):
 
 def keep_as_best(folder):
     """Put the newest weights, those of training.safetensors, into model.safetensors."""
-    def link(temporary):
-        Path(temporary).unlink()
-        try:
-            os.link(Path(folder, TRAINING), temporary)
-        except OSError:                                       # a file system without links
-            shutil.copy(Path(folder, TRAINING), temporary)
-
-    replace_file(Path(folder, MODEL), link)
+    newest = Path(folder, TRAINING)
+    replace_file(Path(folder, MODEL), lambda temporary: shutil.copyfile(newest, temporary))
 
 
 def save_tuned(run, matrix):

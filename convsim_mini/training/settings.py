@@ -1,8 +1,7 @@
 """Settings by their dotted names, and a Config made of them; errors name what is wrong."""
 
 import dataclasses
-import re
-from typing import get_args
+from typing import Literal, get_args, get_origin
 
 import msgspec
 
@@ -33,35 +32,35 @@ def config_from_dict(values, where=""):
 
     where: the file that they come from; "": the command line, on which numbers are str
     """
-    prefix = f"{where}: " if where else "--"
-    values, known, nested = flat(values), settings(), {}
-    for name, value in values.items():
+    prefix, known = f"{where}: " if where else "--", settings()
+    groups = {group: {} for group in GROUPS}
+    for name, value in flat(values).items():
         if name not in known:
             hint = did_you_mean(name, known, SYNONYMS)
             raise UserError(f"{prefix}{name}: is not a setting{hint}")
-        group, _, last = name.rpartition(".")
-        target = nested.setdefault(group, {}) if group else nested
         is_list = known[name].default_factory is not dataclasses.MISSING
-        one = is_list and not where and not isinstance(value, (list, tuple))    # in `fit`
-        target[last] = [value] if one else value
-    try:
-        config = msgspec.convert(nested, Config, strict=bool(where))
-    except msgspec.ValidationError as error:
-        raise UserError(prefix + _explained(str(error), values)) from None
+        if is_list and not where and not isinstance(value, (list, tuple)):    # in `fit`
+            value = [value]
+        group, dot, last = name.rpartition(".")
+        try:
+            groups[group + dot][last] = msgspec.convert(value, known[name].type, strict=bool(where))
+        except msgspec.ValidationError as error:
+            expected = str(error).partition(", got")[0].replace("`", "").lower()
+            if choices := choices_of(known[name].type):
+                expected = f"expected {', '.join(choices)}"
+            raise UserError(f"{prefix}{name} {str(value):.200}: {expected}") from None
+    parts = {group[:-1]: cls(**groups[group]) for group, cls in GROUPS.items() if group}
+    config = Config(**groups[""], **parts)
     if fault := _fault(config):
         raise UserError(prefix + fault)
     return config
 
 
-def _explained(message, values):
-    """Turn msgspec's "Expected `int`, got `str` - at `$.steps`" into "steps abc: expected int"."""
-    expected, _, place = message.rpartition(" - at `$.")
-    expected, name = re.sub(r"`|, got `\w+`", "", expected), re.match(r"[\w.]+", place)[0]
-    value, choices = str(values[name]), get_args(settings()[name].type)
-    if expected.startswith("Invalid"):
-        choices = [choice for kind in choices for choice in get_args(kind) or [kind]]    # of a list
-        expected = f"expected {', '.join(choices)}"
-    return f"{name} {value:.200}: {expected[0].lower()}{expected[1:]}"
+def choices_of(kind):
+    """The strings that a type of Literal[…], or a list of it, allows; () for other types."""
+    if get_origin(kind) is list:
+        return choices_of(*get_args(kind))
+    return get_args(kind) if get_origin(kind) is Literal else ()
 
 
 def _fault(config):

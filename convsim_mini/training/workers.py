@@ -1,26 +1,227 @@
-"""A single worker. A reader who trains with one process can skip what its methods do.
+"""A single worker, and several on one batch: the only file that knows about MPI (mpi4py).
 
-distributed.py defines Workers: several processes that train on one batch together.
+    OMP_NUM_THREADS=1 mpiexec -n 4 python -m convsim_mini.train …
+
+starts four Workers (pip install mpi4py mpich). Several hosts must share a file system for the run's
+folder and the cache. Each worker has a share of each batch. The gradient of a sum is the sum of the
+gradients, so the workers add up their gradients, and all take the same step. The batch softmax is
+the exception, because its negatives are on all workers: see `gather` and `reduce_scatter`.
 """
 
-from contextlib import nullcontext
+import os
+import signal
+import sys
+import time
+import traceback
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
+from io import StringIO
 
+import numpy as np
+
+from ..core.arrays import array_module
+from ..common.cli import ENDING, UserError, errors_in_one_line, handling, python_m
+from ..core.embeddings import SparseRows, joined
 from ..core.loop import step_gradients
-from .chunks import loss_and_gradients_of
+from ..core.model import TABLE, TASKS, loss_and_gradients
+from ..core.pairs import Batch
+
+LESS_MEMORY = "train with a lower --optim.batch_size"    # advice
 
 
 class SingleWorker:
     """With one process, there is nothing to exchange. Workers has methods with the same names."""
 
     rank, size, gpu, trains_nli = 0, 1, 0, None
-
-    def gradients(self, model, config, batch, step):
-        """`step_gradients`, in chunks if optim.chunk is set."""
-        return step_gradients(model, config, batch, step, loss_and_gradients_of(config))
-
+    gradients = staticmethod(step_gradients)
     agree = broadcast = staticmethod(lambda value: value)
     check_nccl = wait = staticmethod(lambda: None)
     in_turn = job = nullcontext
 
 
 SINGLE_WORKER = SingleWorker()
+
+
+def launched():
+    """The Workers that mpiexec or the like has started, or SINGLE_WORKER. Raises UserError."""
+    # set by the launchers of MPICH, or of Open MPI
+    number = os.environ.get("PMI_SIZE") or os.environ.get("OMPI_COMM_WORLD_SIZE", "1")
+    rank = os.environ.get("PMI_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK")
+    if number == "1":
+        return SINGLE_WORKER
+    fault = f"mpi4py or MPI is missing: {python_m('pip install mpi4py mpich')}"
+    with suppress(ImportError, RuntimeError):                 # RuntimeError: no MPI library
+        # MPI waits here for the other workers: a signal that ends one must end this one, too
+        with handling(dict.fromkeys(ENDING, signal.SIG_DFL)):
+            from mpi4py import MPI
+        if MPI.COMM_WORLD.size == int(number):
+            return Workers(MPI)
+        fault = f"mpi4py's MPI sees {MPI.COMM_WORLD.size}; use the mpiexec that belongs to that MPI"
+    if rank != "0":
+        sys.exit(2)
+    raise UserError(f"started as one of {number} workers, but {fault}")
+
+
+class Team:
+    """Some of the workers, and how they exchange arrays: by MPI, or, between GPUs, by NCCL.
+
+    All of them must call a Team's methods in the same order; otherwise they wait forever.
+    """
+
+    def __init__(self, comm):
+        self.comm, self.rank, self.size = comm, comm.rank, comm.size
+        self.gpus = None                                      # NCCL's, made when it is needed
+
+    def all_rows(self, x):
+        """All workers' rows, end to end: x: (b, …) → (B, …), and where each worker's rows begin."""
+        xp = array_module(x)
+        begins = np.cumsum([0, *self.comm.allgather(len(x))]).tolist()
+        whole = xp.empty((begins[-1], *x.shape[1:]), x.dtype)
+        if xp is np:
+            counts = np.diff(begins) * int(np.prod(x.shape[1:]))
+            self.comm.Allgatherv(np.ascontiguousarray(x), [whole, counts])
+            return whole, begins
+        nccl, stream = self._nccl()
+        whole[begins[self.rank]:begins[self.rank + 1]] = x
+        for rank, rows in enumerate(map(slice, begins, begins[1:])):
+            self.gpus.bcast(whole[rows].data.ptr, whole[rows].nbytes, nccl.NCCL_UINT8, rank, stream)
+        return whole, begins
+
+    def sum(self, arrays):
+        """The sums of the workers' arrays, by name, sent as one array. All get identical bits."""
+        xp = array_module(next(iter(arrays.values())))
+        flat = xp.concatenate([*map(xp.ravel, arrays.values())])
+        total = xp.empty_like(flat)
+        if xp is np:
+            self.comm.Allreduce(flat, total)
+        else:
+            nccl, stream = self._nccl()
+            kind = {4: nccl.NCCL_FLOAT32, 8: nccl.NCCL_FLOAT64}[flat.itemsize]
+            self.gpus.allReduce(flat.data.ptr, total.data.ptr, flat.size, kind, nccl.NCCL_SUM,
+                                stream)
+        parts = xp.split(total, np.cumsum([array.size for array in arrays.values()]).tolist())
+        return {name: part.reshape(array.shape)
+                for (name, array), part in zip(arrays.items(), parts)}
+
+    def _nccl(self):
+        from cupy.cuda import get_current_stream, nccl
+        if not self.gpus:
+            key = self.comm.bcast(nccl.get_unique_id() if self.rank == 0 else None)
+            self.gpus = nccl.NcclCommunicator(self.size, key, self.rank)
+        return nccl, get_current_stream().ptr
+
+
+class Workers(Team):
+    """The processes of one job, numbered from 0; see also SingleWorker."""
+
+    def __init__(self, mpi):
+        super().__init__(mpi.COMM_WORLD)
+        self.group = self                                     # those with this one's task
+        self.gpu = self.comm.Split_type(mpi.COMM_TYPE_SHARED).rank        # its number on its host
+        self.broadcast = self.comm.bcast                      # gives all workers the first's value
+        self.trains_nli = None
+        self.agreed = False
+
+    def assign_roles(self, nli_share):
+        """Let the last workers, a share of `nli_share`, train NLI. Each task gets its own group."""
+        of_nli = min(self.size - 1, max(1, round(nli_share * self.size)))
+        self.trains_nli = self.rank >= self.size - of_nli
+        self.group = Team(self.comm.Split(self.trains_nli))
+
+    def gradients(self, model, config, batch, step):
+        """Like `step_gradients` of core/loop.py, but for a Batch that all workers have."""
+        of_nli, task = config.optim.nli_workers, TASKS[batch.task]
+        weight = task.weight_in(config)
+        if of_nli:
+            weight *= of_nli if self.trains_nli else 1 - of_nli
+        part, share = self.part(batch), 1.0
+        if batch.labels is not None:                          # its loss is a mean over the part
+            share = len(part.labels) / len(batch.labels)
+        key = config.seed, step * self.size + self.rank       # each worker drops other values
+        loss, grads = loss_and_gradients(model, part, key, weight * share, self)
+        losses = {task.loss: share * loss}
+        if of_nli:                                            # the other task's are zero here
+            losses = {"loss": 0 * loss, "nli_loss": 0 * loss} | losses
+            grads = {name: 0 * p for name, p in model.params.items() if name != TABLE} | grads
+        table = self.all_places(joined(grads.pop(TABLE)))
+        whole = self.sum(losses | grads) | {TABLE: [table]}
+        # copies, because a loss that is kept would otherwise keep the array of all gradients
+        return {name: whole.pop(name).copy() for name in losses}, whole
+
+    def all_places(self, grad):
+        """The SparseRows of all workers as one, in which repeated rows are not yet summed.
+
+        In this form, a DAN sends one vector per sentence; summed rows would be ten times as large.
+        """
+        xp = array_module(grad.values)
+        values, begins = self.all_rows(grad.values)              # (V, d) of all
+        places = xp.stack([grad.rows, grad.sources + begins[self.rank]], axis=1).astype(np.int32)
+        rows, sources = xp.ascontiguousarray(self.all_rows(places)[0].T)    # (M,) of all
+        return SparseRows(rows, values, sources)
+
+    def part(self, batch):
+        """This worker's b pairs out of a Batch of B, as a Batch."""
+        pairs = len(batch.sentences.lengths) // 2
+        begin, end = (pairs * (self.group.rank + k) // self.group.size for k in (0, 1))
+        sentences = batch.sentences.take(np.r_[begin:end, pairs + begin:pairs + end])
+        labels = None if batch.labels is None else batch.labels[begin:end]
+        return Batch(sentences, labels, batch.task)
+
+    def gather(self, v):
+        """The responses of all workers of this task, v: (b, e) → (B, e), and v's first row."""
+        everyone, self.begins = self.group.all_rows(v)
+        return everyone, self.begins[self.group.rank]
+
+    def reduce_scatter(self, dv):
+        """This worker's rows of the summed gradients of what was gathered last: (B, e) → (b, e).
+
+        Each worker has its own copy of every response, so the copies' gradients are added up.
+        """
+        begin, end = self.begins[self.group.rank:][:2]
+        return self.group.sum({"dv": dv})["dv"][begin:end]
+
+    def agree(self, stop):
+        """Whether any worker was asked to stop. All of them have then finished the same step."""
+        self.agreed = self.comm.allreduce(stop) > 0
+        return self.agreed
+
+    def check_nccl(self):
+        """Raise a UserError if CuPy does not find NCCL."""
+        from cupy.cuda import nccl
+        if not nccl.available:
+            raise UserError("--device gpu: several workers need NCCL: " + python_m(
+                "pip install nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)"))
+
+    def wait(self):
+        """Wait for all workers. Meanwhile, the processor is free for those that still compute."""
+        everyone = self.comm.Ibarrier()
+        while not everyone.Test():
+            time.sleep(0.005)
+
+    @contextmanager
+    def in_turn(self):
+        """The first worker runs the block; then the others run it, too, but print nothing."""
+        if self.rank == 0:
+            yield
+        self.wait()
+        if self.rank:
+            with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+                yield
+
+    @contextmanager
+    def job(self):
+        """End all workers when one raises an error; otherwise the others would wait forever."""
+        try:
+            with errors_in_one_line(LESS_MEMORY):
+                yield
+        except BaseException as error:
+            code = getattr(error, "code", 1)
+            if code == 0 and self.rank == 0:                  # of --help: now it is their turn
+                self.wait()
+            if self.agreed and code in [128 + number for number in ENDING] or code == 0:
+                self.wait()
+                raise
+            if not isinstance(error, SystemExit):
+                sys.stderr.write(f"worker {self.rank}: {traceback.format_exc()}")
+            time.sleep(1)    # otherwise the launcher may end before it has passed on the message
+            self.comm.Abort(code)
+        self.wait()

@@ -19,7 +19,7 @@ from convsim_mini.core.loop import step_gradients, train_steps
 from convsim_mini.core.model import embed, encoder_forward, respond, response_forward
 from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.pairs import batch_order
-from convsim_mini.training.initial import initial_model
+from convsim_mini.training.start import initial_model
 
 PAIRS, PIECES, BIGRAMS, DIM, K, STEPS = 12_000, 4_000, 10_000, 100, 128, 80
 NAMES = {"table": "encoder.embedding.weight", "first layer": "encoder.linear0.weight",

@@ -23,7 +23,7 @@ from convsim_mini.common.cli import (
     UserError, did_you_mean, errors_in_one_line, python_m, user_errors)
 from convsim_mini.common.files import write_text
 from convsim_mini.common.lines import read_object
-from convsim_mini.common.tables import table
+from convsim_mini.common.show import table
 
 from .exercises import EXERCISES
 from .judge import NOT_YET, RIGHT, judge, written

@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 
 from convsim_mini.common.cli import UserError, progress, python_m
-from convsim_mini.common.figures import new_figure, save_figure
+from convsim_mini.common.show import new_figure, save_figure
 from convsim_mini.core.loop import train_steps
 from convsim_mini.core.optim import OPTIMIZERS
 from convsim_mini.fast import host

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import contenders  # noqa: F401  (it makes the repository's folders known)
-from convsim_mini.common.tables import table
+from convsim_mini.common.show import table
 from convsim_mini.core.ranking import candidate_scores, precision, true_ranks
 from convsim_mini.core.text import tokenize
 from convsim_mini.data.pairs import left_out, read_rows

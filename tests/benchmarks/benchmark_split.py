@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import contenders  # noqa: F401  (it makes the repository's folders known)
-from convsim_mini.common.tables import table
+from convsim_mini.common.show import table
 from convsim_mini.config import Config
 from convsim_mini.core.loop import train_steps
 from convsim_mini.core.optim import Adaptive
@@ -33,7 +33,7 @@ from convsim_mini.evaluation import response
 from convsim_mini.evaluation.metrics import per_cent
 from convsim_mini.evaluation.results import cell
 from convsim_mini.fast.threads import use_all_cores
-from convsim_mini.training.initial import initial_model
+from convsim_mini.training.start import initial_model
 
 
 def by_input(origins):

@@ -51,12 +51,12 @@ def child(preset, steps):
     from convsim_mini.core.optim import OPTIMIZERS
     from convsim_mini.data.prepare import open_corpus
     from convsim_mini.fast.threads import use_all_cores
-    from convsim_mini.training import distributed, tasks
+    from convsim_mini.training import tasks, workers as jobs
     from convsim_mini.training.options import config_of
 
     config = config_of({"preset": preset, "steps": 1_000,
                         "model.start": "random"})             # the speed is the same
-    workers = distributed.launched()
+    workers = jobs.launched()
     use_all_cores()
     corpus = open_corpus(config)
     model = train.starting_model(config, corpus)
@@ -85,7 +85,7 @@ def main():
     options = parser.parse_args()
     if options.work:
         return child(options.work, PRESETS[options.work])
-    from convsim_mini.common.tables import markdown
+    from convsim_mini.common.show import markdown
     rows = []
     for preset in PRESETS:
         contenders = {name: (preset, *how) for name, how in CONTENDERS.items()}

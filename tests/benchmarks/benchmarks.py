@@ -24,7 +24,7 @@ import contenders    # first: it makes the repository's folder known
 import benchmark_text
 from contenders import Case
 
-from convsim_mini.common.tables import markdown
+from convsim_mini.common.show import markdown
 
 CORES = os.cpu_count()
 HEADERS = ["task", "contender", "time", "peak memory", "of sgemm", "its time / ours"]

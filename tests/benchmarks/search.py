@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from contenders import ROOT    # noqa: F401  (and the repository's path)
-from convsim_mini.common.tables import table
+from convsim_mini.common.show import table
 from convsim_mini.evaluation import cqa
 from convsim_mini.evaluation.baselines import bm25_documents
 from convsim_mini.inference.index import index_of

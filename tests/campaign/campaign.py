@@ -25,7 +25,7 @@ import campaign_files
 import campaign_processes
 from campaign_ground import Defect, Ground, NotRun
 
-from convsim_mini.common.tables import markdown
+from convsim_mini.common.show import markdown
 
 AT_ONCE = 2    # processes
 FAULTS = {     # name → what tries it once, share of the time, what it is

@@ -20,7 +20,6 @@ from safetensors.numpy import load_file
 
 from conftest import PATH, SMALL, Finished, generate_pairs
 from convsim_mini.common.files import OURS
-from convsim_mini.inference.replies import KEPT as REPLIES
 from convsim_mini.training.run import LOG, PLACES
 from synthetic_dumps import write_dump
 
@@ -33,13 +32,13 @@ MPIEXEC = Path(sys.executable).with_name("mpiexec")
 HALF = """
 import os, signal, sys
 from convsim_mini import train
-from convsim_mini.training import chunks
-real = chunks.loss_and_gradients
+from convsim_mini.core import loop
+real = loop.loss_and_gradients
 def stopping(model, batch, key, weight):
     if key[1] == 24:
         os.kill(os.getpid(), signal.SIGINT)
     return real(model, batch, key, weight)
-chunks.loss_and_gradients = stopping
+loop.loss_and_gradients = stopping
 train.main(sys.argv[1:])
 """
 
@@ -87,13 +86,12 @@ ACTIONS = {
     "fresh cache 2": Action(f"{TRAIN}2 --seed 2 --cache cache", "run2"),
     "tune": Action("convsim_mini.tune run --data {root}", "run", "whole"),
     "evaluation": Action("convsim_mini.evaluation.sts run", "run", "whole"),
-    "report": Action("convsim_mini.report {root}/whole --out report", "report"),
+    "report": Action("convsim_mini.evaluation {root}/whole --out report", "report"),
     "encode": Action(f"{ENCODE}.txt --out v.npy", "v.npy"),
     "encode 2": Action(f"{ENCODE}2.txt --out v.npy", "v.npy"),
     "index": Action(f"{ENCODE}.txt --index index", "index"),
     "index 2": Action(f"{ENCODE}2.txt --index index", "index"),
     "export": Action("convsim_mini.export {root}/whole --out exported", "exported"),
-    "chat": Action("convsim_mini.chat run", f"run/{REPLIES}", "whole"),
     "reddit": Action("data_scripts.prepare_reddit {root}/dumps --out reddit --workers 2", "reddit"),
 }
 

@@ -147,12 +147,12 @@ def closed(ground, rng):
 READERS = {    # of a run, or an index, while it is made
     "read by sts": "convsim_mini.evaluation.sts run",
     "read by encode": "convsim_mini.encode run --file {root}/lines.txt --out v.npy",
-    "read by report": "convsim_mini.report run --out report",
+    "read by report": "convsim_mini.evaluation run --out report",
     "read by export": "convsim_mini.export run --out exported",
     "searched": "convsim_mini.encode {root}/whole hello --index index"}
 RIVALS = [("train", "train 2"), ("resume", "resume"), ("encode", "encode 2"), ("index", "index 2"),
           ("export", "export"), ("report", "report"), ("reddit", "reddit"), ("tune", "tune"),
-          ("chat", "chat"), ("evaluation", "evaluation")]    # the first need not come to its end
+          ("evaluation", "evaluation")]    # the first need not come to its end
 PAIRS = [*RIVALS, *RIVALS, ("train", "resume"), ("fresh cache", "fresh cache 2"),
          ("index", "searched"), *product(("train", "resume"), list(READERS)[:-1])]
 
@@ -174,7 +174,6 @@ def two_at_once(ground, rng):
         good = [name for name, done in zip(names, ends) if done.returncode == 0]
         expect(good, f"neither came to its end: {last(ends[0])}; {last(ends[1])}")
         expect(names in RIVALS or ends[0].returncode == 0, f"disturbed: {last(ends[0])}")
-        expect(len(good) == 2 or names[0] != "chat", f"a reader was disturbed: {last(ends[1])}")
         expect(len(good) == 1 or names[1] not in ("train 2", "index 2"), "both made it")
         for name in set(good) - READERS.keys():
             makes = ACTIONS[name].makes

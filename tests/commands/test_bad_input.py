@@ -59,15 +59,14 @@ evaluation.sts exported                     | exported model.safetensors
 evaluation.sts run --vectors LONG            | xxx
 evaluation.sts run-weights                  | run-weights damaged
 evaluation.sts run-none                     | run-none
-evaluation.sts run-old                      | run-old another version format 8, expected 9
+evaluation.sts run-old                      | run-old another version format 8, expected 10
 evaluation.cqa --data cqa-laughs            | cqa-laughs/a.xml amplification
 evaluation.cqa --data cqa-outside           | cqa-outside/a.xml undefined entity
 evaluation.nli run                          | run NLI
 evaluation.senteval run                     | --data
-evaluation.attention run                    | run DAN attention
 tune run                                    | --data STS
-report run --out here.csv/out               | here.csv/out Not a directory
-report.compare run                          | run two
+evaluation run --on sts --out here.csv/out  | here.csv/out Not a directory
+evaluation.compare run                      | run two
 chat run --replies index                    | index replies
 encode run-nan hello                        | not finite damaged
 encode run --file good.tsv                  | 30 sentences

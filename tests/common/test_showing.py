@@ -26,10 +26,11 @@ def start(*arguments, **environment):
 def test_nothing_in_a_text_can_steer_the_terminal_or_lack_a_letter():
     text = "hello \x1b]0;title\a\x1b[2J\x9b31m\u202e\u2066\t caf\u00e9 \u05d0\rerror\b\n"
     text += "\u061c\u200e\u200f"
-    code = (f"import sys; from convsim_mini.common.cli import UserError, errors_in_one_line\n"
+    code = ("from convsim_mini.common.cli import UserError, errors_in_one_line\n"
+            "from convsim_mini.common.show import table\n"
             f"text = {text!a}\n"
             "with errors_in_one_line():\n"
-            "    print(text); print(text, file=sys.stderr); raise UserError(text)")
+            "    print(table(['a'], [[text]])); raise UserError(text)")
     for output in ended(start("-c", code, PYTHONUTF8="1")):
         assert "hello \ufffd]0;title\ufffd\ufffd[2J" in output.decode()
         assert "\t caf\u00e9 \u05d0" in output.decode()

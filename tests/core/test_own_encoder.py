@@ -15,7 +15,6 @@ from convsim_mini.core.model import ENCODERS, loss_and_gradients
 from convsim_mini.core.pairs import Batch
 from convsim_mini.evaluation import __main__ as evaluation
 from convsim_mini.export import __main__ as export
-from convsim_mini.report import __main__ as report
 from convsim_mini.training.run import describe, newest
 
 from conftest import SMALL
@@ -41,7 +40,7 @@ def test_its_gradients_are_the_numeric_ones(seed):
                              np.random.default_rng(seed)) < 1e-6
 
 
-def test_it_is_trained_stopped_resumed_measured_reported_and_exported(
+def test_it_is_trained_stopped_resumed_measured_and_exported(
         pair_file, cache_folder, tmp_path, monkeypatch, capsys):
     def stopped(*arguments):
         steps.append(1)
@@ -52,7 +51,7 @@ def test_it_is_trained_stopped_resumed_measured_reported_and_exported(
     run, steps = str(tmp_path / "run"), []
     options = [*SMALL, "--encoder", "gru", "--steps", "8", "--evaluations", "2", "--run", run,
                "--pairs", str(pair_file), "--cache", str(cache_folder)]
-    monkeypatch.setattr("convsim_mini.training.chunks.loss_and_gradients", stopped)
+    monkeypatch.setattr("convsim_mini.core.loop.loss_and_gradients", stopped)
     with pytest.raises(SystemExit) as ended:
         train.main(options)
     assert ended.value.code == 130 and describe(newest(run)).step == 4
@@ -63,8 +62,6 @@ def test_it_is_trained_stopped_resumed_measured_reported_and_exported(
     assert "STS built-in set" in told and "P@10" in told and "not measured" not in told
     encode.main([run, "fudazi vobamu", "vobamu fudazi"])
     assert "vobamu fudazi" in capsys.readouterr().out
-    report.main([run, "--out", str(tmp_path / "report")])
-    assert "GRU" in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
     folder = tmp_path / "exported"
     export.main([run, "--out", str(folder)])
     assert "It is a gated recurrent unit" in (folder / "README.md").read_text(encoding="utf-8")

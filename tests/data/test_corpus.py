@@ -321,8 +321,6 @@ def refused(task, number, **_):
 
 @pytest.mark.parametrize("work, error, message", [
     (partial(refused, number=errno.ENOSPC), UserError, "No space .*; make room there or .*--cache"),
-    (partial(refused, number=errno.EMFILE), OSError, "Too many open files$"),    # not the cache
-    (partial(refused, number=errno.EROFS), OSError, "Read-only file system$"),    # /dev/shm
     (killed, UserError, "a worker process was killed, perhaps because memory ran out; stop"),
     (failing, ZeroDivisionError, None)])
 def test_a_worker_that_dies_ends_the_preparation(

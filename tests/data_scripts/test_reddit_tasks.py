@@ -103,8 +103,9 @@ def test_killed_at_random_points_it_goes_on_and_leaves_the_same_bytes(
     assert contents(out) == expected
 
 
-@pytest.mark.parametrize("number, group, code", [(signal.SIGKILL, False, -signal.SIGKILL),
-                                                 (signal.SIGINT, True, 130)])
+@pytest.mark.parametrize("number, group, code", [
+    (signal.SIGKILL, False, -signal.SIGKILL),
+    pytest.param(signal.SIGINT, True, 130, marks=pytest.mark.long)])
 def test_no_process_outlives_the_command(dumps, tmp_path, number, group, code):
     process = subprocess.Popen([sys.executable, "-m", "data_scripts.prepare_reddit", dumps,
                                 "--out", tmp_path / "out"], cwd=ROOT, start_new_session=True,
@@ -126,6 +127,7 @@ def alive_in(group):
                 yield process
 
 
+@pytest.mark.long
 def test_two_runs_at_once_do_not_hurt_each_other(dumps, whole, tmp_path):
     processes = [start(dumps, tmp_path / "out", "--workers", "1") for _ in range(2)]
     ends = [(process.communicate()[1].decode().splitlines()[-1], process.returncode)
@@ -135,6 +137,7 @@ def test_two_runs_at_once_do_not_hurt_each_other(dumps, whole, tmp_path):
     assert contents(tmp_path / "out") == whole[1]
 
 
+@pytest.mark.long
 def test_on_a_cluster_one_of_whose_workers_is_killed_midway(dumps, whole, tmp_path):
     (tmp_path / "logs").mkdir()
 

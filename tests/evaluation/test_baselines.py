@@ -16,12 +16,11 @@ from convsim_mini.common.lines import zstd
 from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.evaluation import baselines, metrics, sts
 from convsim_mini.evaluation.baselines import (
-    bag_cosine, bag_cosines, bm25_documents, fitted_on_train, frequency_weight, means_of_texts)
+    bag_cosine, bag_cosines, bm25_documents, fitted_on_train, frequency_weight, means_of_words)
 from convsim_mini.data.vectors import read_vectors
 from convsim_mini.inference.tfidf import term_counts, tfidf
 from convsim_mini.training.run import load_run
 
-from glove import glove_file
 from small_transformer import pack
 
 WORDS = "a cat sat on the mat while two dogs ran home".split()
@@ -124,27 +123,22 @@ def test_bm25_is_the_formula_in_a_double_loop():
 
 @pytest.fixture(scope="module")
 def setting():
-    """12 texts (one empty) with repeated words, vectors for all but two words, pairs of texts."""
+    """12 texts (one empty) with repeated words; a run whose vocabulary lacks two; pairs."""
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(WORDS, rng.integers(1, 9), p=np.arange(1, 12) / 66))
              for _ in range(11)] + [""]
-    vectors = {word: rng.standard_normal(6) for word in WORDS[2:]}
+    run = types.SimpleNamespace(
+        vocabulary=Vocabulary(WORDS[2:], [*range(90, 0, -10)]), model=types.SimpleNamespace(
+            params={"encoder.embedding.weight": rng.standard_normal((10, 6))}))
     left, right = np.repeat(np.arange(12), 12), np.tile(np.arange(12), 12)
-    return texts, vectors, left, right
+    return texts, run, left, right
 
 
-def similarities(setting, vocabulary=None):
-    """The rows "mean of" and "SIF of" x; a vocabulary also stands for a run with own vectors."""
-    texts, vectors, left, right = setting
-    run = vocabulary and types.SimpleNamespace(vocabulary=vocabulary, model=types.SimpleNamespace(
-        params={"encoder.embedding.weight": np.ones((vocabulary.size, 6))}))
-    found = baselines.pair_baselines(texts, left, right, run, {"x": vectors})
-    first, *_ = found
-    assert first == "binary word cosine" and list(found)[-2:] == ["mean of x", "SIF of x"]
-    if run:
-        assert list(found)[1:4] == ["word cosine weighted a/(a+p)", "mean of own vectors",
-                                    "SIF of own vectors"]
-    return list(found.values())[-2:]
+def similarities(texts, run, left, right):
+    found = baselines.pair_baselines(texts, left, right, run)
+    assert [*found] == ["binary word cosine", "word cosine weighted a/(a+p)",
+                        "mean of own vectors", "SIF of own vectors"]
+    return [*found.values()][2:]
 
 
 def cosine(x, y):
@@ -152,83 +146,66 @@ def cosine(x, y):
     return x @ y / norms if norms else 0
 
 
-def means_by_hand(texts, vectors, weight):
-    rows = []
+def means_by_hand(texts, run, weight=lambda word: 1):
+    table, rows = run.model.params["encoder.embedding.weight"], []
     for text in texts:
-        some = [weight(word) * vectors[word] for word in text.split() if word in vectors]
+        some = [weight(word) * table[run.vocabulary.ids.get(word, 0)] for word in text.split()]
         rows.append(np.mean(some, axis=0) if some else np.zeros(6))
     return np.array(rows)
 
 
-def test_means_are_those_of_the_words_that_have_a_vector(setting):
-    texts, vectors, left, right = setting
-    rows = means_by_hand(texts, vectors, lambda word: 1)
-    np.testing.assert_allclose(means_of_texts(texts, vectors), rows, atol=1e-12)
-    np.testing.assert_allclose(similarities(setting)[0],
+def test_means_are_those_of_the_words_of_a_text(setting):
+    texts, run, left, right = setting
+    rows = means_by_hand(texts, run)
+    np.testing.assert_allclose(means_of_words(run, texts), rows, atol=1e-12)
+    np.testing.assert_allclose(similarities(*setting)[0],
                                [cosine(rows[x], rows[y]) for x, y in zip(left, right)], atol=1e-12)
 
 
-@pytest.mark.parametrize("vocabulary",
-                         [None, Vocabulary(["the", "on", "ran"], [50, 20, 30])])
-def test_sif_is_a_weighted_mean_without_the_first_singular_vector(setting, vocabulary):
-    texts, vectors, left, right = setting
-    counts = Counter(word for text in texts for word in text.split())
-    p = dict(zip(vocabulary.pieces, np.array(vocabulary.counts) / 100)) if vocabulary else {
-        word: count / counts.total() for word, count in counts.items()}
+def test_sif_is_a_weighted_mean_without_the_first_singular_vector(setting):
+    texts, run, left, right = setting
+    p = {word: (90 - 10 * k) / 450 for k, word in enumerate(WORDS[2:])}
     weight = lambda word: 1e-3 / (1e-3 + p.get(word, 0))    # noqa: E731
-    rows = means_by_hand(texts, vectors, weight)
-    np.testing.assert_allclose(means_of_texts(texts, vectors, weight), rows, atol=1e-12)
+    rows = means_by_hand(texts, run, weight)
+    np.testing.assert_allclose(means_of_words(run, texts, weight), rows, atol=1e-12)
     _, _, directions = np.linalg.svd(rows)
     rows -= rows @ np.outer(directions[0], directions[0])
-    np.testing.assert_allclose(similarities(setting, vocabulary)[1],
+    np.testing.assert_allclose(similarities(*setting)[1],
                                [cosine(rows[x], rows[y]) for x, y in zip(left, right)], atol=1e-9)
 
 
+@pytest.mark.filterwarnings("error")
 def test_a_text_is_like_itself_and_an_empty_one_like_nothing_not_even_another(setting):
-    texts, vectors, left, right = setting
-    for found in similarities(([*texts, ""], vectors, np.append(left, 11), np.append(right, 12))):
+    texts, run, left, right = setting
+    for found in similarities([*texts, ""], run, np.append(left, 11), np.append(right, 12)):
         same = (left == right) & (left < 11)
         np.testing.assert_allclose(found[:-1][same], 1)
         assert (found[:-1][(left == 11) | (right == 11)] == 0).all() and found[-1] == 0
+    assert [*baselines.pair_baselines(texts, left, right)] == ["binary word cosine"]
 
 
-@pytest.mark.filterwarnings("error")
-def test_texts_without_any_word_are_like_nothing():
-    found = baselines.pair_baselines(["", ""], np.array([0]), np.array([1]), None, {"x": {}})
-    assert [some.tolist() for some in found.values()] == [[0]] * 3
+# ---------------------------------------------------------------- STS
 
-
-# ---------------------------------------------------------------- STS and question ranking
-
-def test_known_figures_on_sts_dev(data_folder, tmp_path):
-    """Words alone; if GloVe 6B 50d is installed, also its mean (42.6) and SIF (67.5)."""
+def test_known_figures_on_sts_dev(data_folder):
     counts = Counter()
     for path in sorted((data_folder / "conversations").glob("*.tsv.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for line in islice(lines, 5_000):
                 counts.update(tokenize(line))
     (dev,) = sts.read_splits(data_folder, "dev")
-    texts, places = sts.texts_of(dev), sts.sides(dev)
-    found = bag_cosines(texts, *places, Vocabulary.of_pieces(counts, 30_000))
+    found = bag_cosines(sts.texts_of(dev), *sts.sides(dev), Vocabulary.of_pieces(counts, 30_000))
     binary, weighted = (100 * metrics.pearson(some, dev.labels) for some in found.values())
     assert binary == pytest.approx(63.0, abs=1) and weighted == pytest.approx(76.0, abs=2)
-    words = baselines.words_of(texts)
-    vectors = read_vectors(glove_file(tmp_path, words), words)
-    found = baselines.pair_baselines(texts, *places, None, {"x": vectors})
-    _, mean, sif = (100 * metrics.pearson(some, dev.labels) for some in found.values())
-    assert mean == pytest.approx(42.6, abs=0.1)
-    assert sif == pytest.approx(67.5, abs=1.5)
 
 
 def test_a_runs_own_vectors_are_sums_of_rows_of_its_table(trained):
     run = load_run(trained[0])
     piece, table = run.vocabulary.pieces[6], run.model.params["encoder.embedding.weight"]
-    found = baselines.run_vectors(run, {piece, "fudazi", "\u2603"})
-    assert len(found) == 3 and (found[piece] == table[7]).all()
-    assert (found["\u2603"] == table[0]).all()
     ids = run.vocabulary.split("fudazi")
     assert len(ids) > 2
-    np.testing.assert_allclose(found["fudazi"], sum(table[i] for i in ids), rtol=1e-5, atol=1e-6)
+    found = means_of_words(run, [piece, "fudazi", "\u2603"])
+    expected = [table[7], sum(table[i] for i in ids), table[0]]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 # ---------------------------------------------------------------- files of vectors

@@ -126,7 +126,7 @@ def test_a_run_that_starts_from_another_takes_over_its_settings_and_parameters(
     assert model.params.keys() - run.model.params.keys() == {
         "nli.linear0.weight", "nli.linear0.bias", "nli.linear1.weight", "nli.linear1.bias"}
     assert all((model.params[name] == p).all() for name, p in run.model.params.items())
-    with pytest.raises(UserError, match="^--model.response_hidden .7.: the run .* has .16.; its "):
+    with pytest.raises(UserError, match="^--model.response_hidden .7.: the run .* .16., "):
         parse_config(["--init", str(trained[0]), "--model.response_hidden", "7",
                       "--model.scale", "3"])                  # the scale changes no shape
 

@@ -11,7 +11,7 @@ from convsim_mini.evaluation import __main__ as evaluation, cqa, response, sts
 from convsim_mini.evaluation.baselines import bm25_documents
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.inference.tfidf import document_frequency, term_counts, tfidf
-from convsim_mini.training.initial import initial_model
+from convsim_mini.training.start import initial_model
 from convsim_mini.training.run import load_run
 
 from conftest import command

@@ -9,11 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from convsim_mini.evaluation import EVALUATIONS, __main__ as evaluation, command, cqa
+from convsim_mini.evaluation import EVALUATIONS, __main__ as evaluation, command, compare, cqa
 from convsim_mini.evaluation.cqa import Candidate, Question
 from convsim_mini.evaluation.metrics import difference, without_interval
 from convsim_mini.evaluation.results import Measured, PUBLISHED, cell, grid, measured, show
-from convsim_mini.report import __main__ as report, compare
 from convsim_mini.training.run import load_run
 
 
@@ -25,7 +24,7 @@ def toy(monkeypatch, tmp_path):
         find=lambda data, run=None: {path.stem: path for path in data.glob("*.toy")},
         read=lambda path: path.read_text().splitlines(),
         scores=lambda run, texts, encode: {"pieces": run.vocabulary.encode(texts).lengths},
-        baselines=lambda run, texts, vectors=None: {"letters": np.array([*map(len, texts)])},
+        baselines=lambda run, texts: {"letters": np.array([*map(len, texts)])},
         figures=lambda texts, lengths: {"mean": without_interval(np.mean(lengths)),
                                         "spread": (np.nan, np.nan, np.nan)},
         lead=lambda texts, one, other: difference(np.mean, one, other),
@@ -65,9 +64,12 @@ def test_a_new_evaluation_is_one_module_and_one_name_in_a_list(trained, toy, tmp
         {"task": "toy", "data": "latest", "row": row, "mean": [mean, None, None],
          "spread": [None] * 3} for row, mean in (("pieces", 1.75), ("letters", 2.5))]
     assert shown.err.startswith("nli: not measured. ")
-    report.main([run, *toy, "--on", "toy", "--out", str(tmp_path / "out")])
-    text = (tmp_path / "out" / "report.md").read_text()
-    assert "## toy: a toy\n\nlatest, 4 texts\n\n| [95% interval]" in text and "\n\nA toy.\n" in text
+    evaluation.main([run, *toy, "--on", "toy", "--out", str(tmp_path / "out")])
+    assert f"\n\n{tmp_path}/out/evaluation.md, figures.csv: 1 tables" in capsys.readouterr().out
+    text = (tmp_path / "out" / "evaluation.md").read_text()
+    assert text.startswith("latest, 4 texts\n\n| [95% interval]") and "\n\nA toy.\n" in text
+    lines = (tmp_path / "out" / "figures.csv").read_text().splitlines()
+    assert lines[1] == ",toy,latest,pieces,mean,1.75,nan,nan" and len(lines) == 5
     other = shutil.copytree(run, tmp_path / "other")
     compare.main([run, str(other), *toy])
     shown = capsys.readouterr().out

@@ -13,7 +13,7 @@ from convsim_mini.core.model import TABLE, Model, encoder_forward, loss_and_grad
 from convsim_mini.core.optim import SGD, Adaptive
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.pairs import Batch
-from convsim_mini.evaluation.of_training import summary
+from convsim_mini.evaluation.after_training import summary
 from convsim_mini.fast.devices import device_module
 from convsim_mini import load
 from convsim_mini.core.initial import initial_parameters
@@ -155,7 +155,7 @@ def test_what_a_training_measures_is_encoded_on_its_device(
     monkeypatch.setattr(core_model, "encoder_forward", recorded)
     config = parse_config([*SMALL, "--pairs", str(pair_file), "--cache", str(cache_folder),
                            "--steps", "4", "--device", "gpu", "--run", str(tmp_path / "run")])
-    summary(*train.train(config))
+    summary(train.train(config))
     assert devices == {"cupy"}
     devices.clear()
     words = np.random.default_rng(0).choice(["fudazi", "vobamu", "setodi", "tufome"], (60, 4))

@@ -192,12 +192,11 @@ def test_expect_wants_the_value_within_its_range(lesson, value, high):
         lesson.expect(value, 0, high, "it")
 
 
-@pytest.mark.parametrize("encoding, shown", [("utf-8", "\ufffd[2J\ufffd é"), ("ascii", "?[2J? ?")])
-def test_nothing_that_a_lesson_prints_can_steer_the_terminal(encoding, shown):
-    done = subprocess.run([sys.executable, "-c", r"import lesson; print('\x1b[2J\u202e \xe9')"],
+def test_a_lesson_prints_a_question_mark_for_what_its_output_lacks():
+    done = subprocess.run([sys.executable, "-c", r"import lesson; print('\xe9')"],
                           cwd=ROOT / "lessons", capture_output=True,
-                          env={**os.environ, "PYTHONIOENCODING": encoding})
-    assert done.stdout.decode(encoding) == shown + "\n", done.stderr
+                          env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.stdout == b"?\n", done.stderr
 
 
 def test_a_missing_package_is_named_in_one_line():

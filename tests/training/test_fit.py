@@ -38,7 +38,7 @@ def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path,
 
 def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
     encoder = convsim_mini.fit(pairs, **settings | {
-        "optim.chunk": None, "optim.learning_rate": np.float32(0.01), "model.layers": (16,),
+        "optim.nli_workers": None, "optim.learning_rate": np.float32(0.01), "model.layers": (16,),
         "model.response_hidden": 16})
     folder = Path(encoder.folder.name)
     assert Path(folder, "run", "model.safetensors").exists()

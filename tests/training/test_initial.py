@@ -14,10 +14,9 @@ from convsim_mini.core.pairs import Split
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.text import Vocabulary
 from convsim_mini.core.initial import initial_parameters
-from convsim_mini.training.initial import A, given_vectors, initial_table
+from convsim_mini.training.start import A, given_vectors, initial_table
 from convsim_mini.core.model import Model, embed
-from convsim_mini.training.word_vectors import (
-    cooccurrences, left_singular_vectors, orthonormal, ppmi_svd)
+from convsim_mini.training.word_vectors import cooccurrences, left_singular_vectors, ppmi_svd
 from convsim_mini.training.options import config_of
 
 
@@ -29,17 +28,6 @@ def test_left_singular_vectors_are_those_of_the_exact_decomposition():
     found = left_singular_vectors(scipy.sparse.csr_matrix(matrix), 5, rng)
     assert found.shape == (60, 5)
     assert np.abs(np.abs((found * u[:, :5]).sum(axis=0)) - 1).max() < 1e-5       # up to sign
-
-
-@pytest.mark.parametrize("condition", [1, 1e3, 1e5, np.inf])
-def test_orthonormal_columns_span_what_these_do(condition):
-    rng, scales = np.random.default_rng(0), np.ones(20, np.float32)
-    scales[:5] = 1 / condition
-    rotation, _ = np.linalg.qr(rng.standard_normal((20, 20), np.float32))
-    columns = rng.standard_normal((300, 20), np.float32) * scales @ rotation
-    found = orthonormal(columns)
-    np.testing.assert_allclose(found.T @ found, np.eye(20), rtol=0, atol=2e-6)
-    np.testing.assert_allclose(found @ (found.T @ columns), columns, rtol=0, atol=1e-4)
 
 
 def toy_split():

@@ -18,6 +18,7 @@ from convsim_mini.common import arrays_file
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import Config
+from convsim_mini.data.prepare import open_corpus
 from convsim_mini.evaluation import sts
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import (
@@ -25,21 +26,19 @@ from convsim_mini.training.run import (
 from convsim_mini import load
 from convsim_mini.core.model import Model
 from convsim_mini.core.text import Vocabulary
-from convsim_mini.training import chunks, monitor
+from convsim_mini.core import loop
+from convsim_mini.training import monitor
 
 from conftest import SMALL, parse_config, weights
 
 STEPS = 40
 OPTIONS = {
     "chat": [],
-    "drop": ["--optim.drop_at", "0.5"],
     "sgd": ["--optim.optimizer", "sgd", "--optim.loss", "sum", "--optim.drop_at", "0.5"],
     "transformer": ["--encoder", "transformer", "--model.transformer_layers", "1", "--model.heads",
                     "2", "--model.hidden", "16", "--model.dropout", "0.2"],
     "multitask": ["--task", "multitask", "--nli", "NLI", "--nli_share", "0.3",
                   "--optim.nli_batch_size", "60"],
-    "entailment": ["--task", "entailment", "--nli", "NLI", "--nli_share", "0.3",
-                   "--optim.nli_batch_size", "60"],
 }
 
 
@@ -68,14 +67,14 @@ def config(pair_file, cache_folder, nli_folder, tmp_path):
 
 def wrap_step(monkeypatch, before):
     """Call before(call number, from 0) before each step; a result other than None is the loss."""
-    real, calls = chunks.loss_and_gradients, iter(range(10**9))
+    real, calls = loop.loss_and_gradients, iter(range(10**9))
 
     def wrapped(*arguments):
         replaced = before(next(calls))
         loss, grads = real(*arguments)
         return (loss if replaced is None else np.float32(replaced)), grads
 
-    monkeypatch.setattr(chunks, "loss_and_gradients", wrapped)
+    monkeypatch.setattr(loop, "loss_and_gradients", wrapped)
 
 
 def interrupt_at(step):
@@ -84,9 +83,8 @@ def interrupt_at(step):
 
 # ---------------------------------------------------------------- Ctrl-C
 
-@pytest.mark.parametrize("name, stops",
-                         [("chat", [7, 10, 33]), ("drop", [7, 20, 21]), ("sgd", [15, 5, 15]),
-                          ("transformer", [13]), ("multitask", [13]), ("entailment", [13])])
+@pytest.mark.parametrize("name, stops", [
+    ("chat", [7, 10, 33]), ("sgd", [15, 5, 15]), ("transformer", [13]), ("multitask", [13])])
 def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(
         config, last_checkpoint_kept, monkeypatch, tmp_path, name, stops):
     train.train(config("whole", OPTIONS[name]))
@@ -131,7 +129,7 @@ def test_a_run_whose_folder_is_gone_ends_in_one_line(
 
 
 def test_resuming_a_finished_run_changes_nothing(config, tmp_path, monkeypatch):
-    folder, *_ = train.train(config("run"))
+    folder = train.train(config("run")).folder
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     train.resume(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -160,7 +158,7 @@ def test_a_run_ends_with_the_step_that_is_best_on_dev(
         config, last_checkpoint_kept, monkeypatch, tmp_path, best):
     """P@1 is made highest at one step; `load` then opens exactly that step's weights."""
     on_dev(monkeypatch, 50.0, *(99.0 if step == best else 5.0 for step in (10, 20, 30, 40)))
-    folder, *_ = train.train(config("run"))
+    folder = train.train(config("run")).folder
     assert (describe(folder).step, describe(newest(folder)).step) == (best, 40)
     kept = weights(folder)
     monkeypatch.undo()
@@ -173,30 +171,27 @@ def test_a_run_ends_with_the_step_that_is_best_on_dev(
 
 def test_a_run_that_no_step_makes_better_keeps_its_initial_values(config, monkeypatch, tmp_path):
     on_dev(monkeypatch, 50.0, 49.0, 50.0, 49.5, 20.0)
-    assert load_run(train.train(config("equal"))[0]).step == 20
+    assert train.train(config("equal")).step == 20
     monkeypatch.undo()
     on_dev(monkeypatch, 50.0, 49.0, 30.0, 49.5, 20.0)
-    folder, corpus, before = train.train(config("run"))
-    found = load_run(folder)
-    assert found.step == 0 and finished(folder)
-    first = train.starting_model(found.config, corpus).params
+    found = train.train(config("run"))
+    assert found.step == 0 and finished(found.folder)
+    first = train.starting_model(found.config, open_corpus(found.config)).params
     assert all((found.model.params[name] == first[name]).all() for name in first)
     assert ("did not improve them: there are too few pairs or steps. Start from another run: "
-            "--init") in train.summary(folder, corpus, before)
+            "--init") in train.summary(found)
 
 
 def test_half_the_bits_of_a_finished_run_measure_the_same(config):
-    whole = load_run(train.train(config("whole"))[0])
-    folder, *_ = train.train(config("half", ["--half", "true"]))
-    halved = load_run(folder)
+    whole, halved = (train.train(config(name, ["--half", half]))
+                     for name, half in (("whole", "false"), ("half", "true")))
     sizes = [run.path.stat().st_size for run in (whole, halved)]
     assert sizes[1] < 0.6 * sizes[0]
     pairs = sts.read(sts.OWN)
     ours, theirs = (sts.scores(run, pairs, encoder_of(run).encode) for run in (halved, whole))
     for row, found in ours.items():
         np.testing.assert_allclose(found, theirs[row], atol=2e-3, err_msg=row)
-    train.resume(folder)                                      # it is finished, so nothing changes
-    assert load_run(folder).weights == halved.weights
+    assert train.resume(halved.folder).weights == halved.weights    # finished: nothing changes
 
 
 def test_what_multitask_and_nli_call_best_counts_their_own_task(config, tmp_path):
@@ -289,15 +284,6 @@ def test_a_loss_that_is_not_sound_stops_the_run(config, monkeypatch, tmp_path, l
         train.train(config("run"))
     assert describe(newest(tmp_path / "run")).step == kept
     assert not kept or load_run(tmp_path / "run").step == kept    # 0: no checkpoint yet
-
-
-def test_a_run_in_chunks_learns_what_a_run_of_whole_batches_does(config, tmp_path):
-    for name, options in (("whole", []), ("chunks", ["--optim.chunk", "24"])):
-        train.train(config(name, options))
-    whole, chunks = (read_log(tmp_path / name / "log.jsonl") for name in ("whole", "chunks"))
-    for mine, theirs in zip(whole, chunks, strict=True):
-        for measure in mine.keys() & {"loss", "dev_loss"}:
-            assert abs(mine[measure] - theirs[measure]) < 1e-3
 
 
 def test_an_update_that_overflows_after_the_last_loss_leaves_no_checkpoint(config, tmp_path):

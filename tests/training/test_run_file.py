@@ -88,7 +88,7 @@ def test_a_file_of_another_format_is_refused(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(arrays_file, "FORMAT", 8)
         arrays_file.save_arrays(tmp_path / MODEL, {"a": np.zeros(3)}, {})
-    with pytest.raises(UserError, match="another version .*format 8, expected 9"):
+    with pytest.raises(UserError, match="another version .*format 8, expected 10"):
         load_run(tmp_path)
 
 

@@ -9,17 +9,15 @@ import threading
 import pytest
 
 from convsim_mini import train
-from convsim_mini.common.cli import ENDING, UserError, errors_in_one_line
+from convsim_mini.common.cli import UserError, errors_in_one_line
 from convsim_mini.training import monitor
-from convsim_mini.training.loop import stop_requested
+from convsim_mini.training.steps import stop_requested
 from convsim_mini.training.run import load_run, read_log
 
 from conftest import PATH, ended, parse_config, wait_for
 
 
-@pytest.mark.parametrize("number", ENDING)
-def test_a_signal_stops_a_training_after_the_step_and_it_says_how_to_go_on(
-        arguments, tmp_path, number):
+def test_a_signal_stops_a_training_after_the_step_and_it_says_how_to_go_on(arguments, tmp_path):
     words = [sys.executable, "-m", "convsim_mini.train", *arguments, "--steps", 10**6, "--run"]
     process = subprocess.Popen([*map(str, words), "run"], cwd=tmp_path, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": PATH})
@@ -29,9 +27,9 @@ def test_a_signal_stops_a_training_after_the_step_and_it_says_how_to_go_on(
     for second in (lambda: train.resume(run), lambda: train.train(config)):
         with pytest.raises(UserError, match="run: another process is training in it; wait"):
             second()
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     stderr = ended(process)[1].decode()
-    assert process.returncode == 128 + number
+    assert process.returncode == 128 + signal.SIGTERM
     assert stderr.startswith("stopped; resume with:  ") and stderr.count("\n") == 1
     assert stderr.endswith("python -m convsim_mini.train --resume run\n")
     assert load_run(run).step > 0
@@ -78,7 +76,7 @@ def test_curves_that_cannot_be_drawn_are_a_line(arguments, tmp_path, monkeypatch
 
     monkeypatch.setattr(monitor, "plot_curves", draw)
     options = [*map(str, arguments), "--steps", "9", "--evaluations", "1"]
-    folder, *_ = train.train(parse_config([*options, "--run", str(tmp_path / "run")]))
+    folder = train.train(parse_config([*options, "--run", str(tmp_path / "run")])).folder
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 and all(
         line.startswith("could not draw the curves (") for line in lines)

@@ -14,8 +14,8 @@ from convsim_mini import train
 from convsim_mini.training.settings import config_from_dict, flat, settings
 from convsim_mini.core.model import embed, response_forward
 from convsim_mini.core.schedule import rates
-from convsim_mini.evaluation.response import drawn
-from convsim_mini.training.initial import initial_model
+from convsim_mini.training.dev import drawn
+from convsim_mini.training.start import initial_model
 from convsim_mini.training.run import describe, load_run, newest
 from convsim_mini.training.tasks import Tasks, steps_of_tasks, with_steps
 
@@ -83,7 +83,7 @@ def test_runs_without_a_name_do_not_overwrite_one_another(arguments, tmp_path, m
     monkeypatch.chdir(tmp_path)
     for name in ("chat", "chat-2"):
         config = parse_config([*map(str, arguments), "--epochs", "0.04", "--evaluations", "1"])
-        assert train.train(config)[0] == Path("runs", name)
+        assert train.train(config).folder == Path("runs", name)
         written = json.loads(Path("runs", name, "config.json").read_text())
         assert written["steps"] == describe(f"runs/{name}").config.steps == 2
 
@@ -93,7 +93,7 @@ def test_the_papers_recipe_trains(arguments, corpus, tmp_path, monkeypatch):
     config = parse_config([*map(str, arguments), "--preset", "paper", "--steps", "8",
                            "--evaluations", "1", "--run", str(tmp_path / "run")])
     assert config.optim.loss == "sum"
-    start, (folder, *_) = initial_model(config, corpus).params, train.train(config)
+    start, folder = initial_model(config, corpus).params, train.train(config).folder
     for name, p in load_run(newest(folder)).model.params.items():
         assert (p != start[name]).any(), name
 

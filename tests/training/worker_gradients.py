@@ -22,8 +22,7 @@ from convsim_mini.core.packed import Packed, offsets_of
 from convsim_mini.core.gradcheck import dense
 from convsim_mini.core.initial import parameter_shapes
 from convsim_mini.core.model import Model, loss_and_gradients
-from convsim_mini.training.distributed import launched
-from convsim_mini.training.workers import SINGLE_WORKER
+from convsim_mini.training.workers import SINGLE_WORKER, launched
 
 WORDS, BIGRAMS, PAIRS = 30, 40, 23
 CONFIGS = {
@@ -39,8 +38,8 @@ def main(workers, xp=np, dtypes=("float64",)):
         rng = np.random.default_rng(0)
         model = model_of(config, rng, workers)
         for case, batch in cases(rng).items():
-            for chunk, dtype in ((chunk, dtype) for chunk in (None, 2) for dtype in dtypes):
-                settings = Config(optim=OptimConfig(chunk=chunk, nli_weight=3))
+            for dtype in dtypes:
+                settings = Config(optim=OptimConfig(nli_weight=3))
                 params = {name: p.astype(dtype) for name, p in model.params.items()}
                 there = model._replace(params=to_device(params, xp))
                 losses, found = workers.gradients(there, settings, batch, 0)
@@ -48,7 +47,7 @@ def main(workers, xp=np, dtypes=("float64",)):
                 found = {name: on_host(grad) for name, grad in found.items()}
                 expected = SINGLE_WORKER.gradients(model, settings, batch, 0)
                 assert expected[1].keys() == found.keys()
-                differences[f"{encoder}, {case}, {chunk}, {dtype}"] = difference(
+                differences[f"{encoder}, {case}, {dtype}"] = difference(
                     model, expected, (to_host(losses), found))
                 bits = [dense(found[name], p).tobytes() for name, p in model.params.items()
                         if name in found]

@@ -12,7 +12,7 @@ import threading
 
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
-from convsim_mini.training import chunks
+from convsim_mini.training import workers
 
 
 def fail():
@@ -26,7 +26,7 @@ WHAT = {"fails": fail, "has a bug": lambda: 1 / 0,
 
 
 def main(what, step, *options):
-    real, calls, soon = chunks.loss_and_gradients, iter(range(10**9)), random.Random(step)
+    real, calls, soon = workers.loss_and_gradients, iter(range(10**9)), random.Random(step)
     rank = int(os.environ.get("PMI_RANK") or os.environ["OMPI_COMM_WORLD_RANK"])
     last = soon.randrange(12, 40) + (0 if "--resume" in options else 50)
 
@@ -40,7 +40,7 @@ def main(what, step, *options):
             WHAT[what]()
         return real(*arguments)
 
-    chunks.loss_and_gradients = wrapped
+    workers.loss_and_gradients = wrapped
     if what == "lacks mpi4py":
         sys.modules["mpi4py"] = None
     train.main(list(options))

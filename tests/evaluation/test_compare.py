@@ -1,16 +1,17 @@
 """Runs side by side: the cells are what the runs measure, and no test set of others is read."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from convsim_mini import train
-from convsim_mini.evaluation import cqa, response, sts
-from convsim_mini.evaluation.results import cell
+from convsim_mini.evaluation import compare, cqa, response, sts
+from convsim_mini.evaluation import evaluation_of
+from convsim_mini.evaluation.results import Measured, cell
 from convsim_mini.inference.sentence_encoder import encoder_of
-from convsim_mini.report import compare
-from convsim_mini.training.run import load_run
+from convsim_mini.training.run import MODEL, load_run
 
 from conftest import generate_pairs, parse_config
 
@@ -65,6 +66,34 @@ def test_runs_stand_side_by_side(folders, tmp_path, capsys):
                                   str([str(folders[0].parent / "other.tsv")])],
                                  ["seed", "1", "2", "1"],
                                  ["optim.learning_rate", "0.0003", "0.0003", "0.002"]]
+
+
+def test_a_group_of_seeds_is_ahead_if_the_interval_of_its_mean_lead_is_above_0(folders, tmp_path):
+    """Four runs as two groups, told apart by their numbers of steps; what they score is made up."""
+    one = load_run(folders[0])
+    corpus, results = np.arange(100), []
+    for steps, ranks in ((6, (50, 40, 45)), (7, (52, 43, 47))):
+        for seed, right in enumerate(ranks):
+            config = replace(one.config, steps=steps, seed=seed)
+            run = one._replace(path=tmp_path / f"{steps}-{seed}" / MODEL, config=config)
+            ones = OfRanks("cqa", "dev", corpus, {"trained": np.where(corpus < right, 1, 2)})
+            results.append((run, {("cqa", "dev"): ones}))
+    figures, gaps, settings = compare.side_by_side(results)
+    assert [row[0] for row in gaps[1]][-1] == "mean of 7-0, 7-1, 7-2 − mean of 6-0, 6-1, 6-2"
+    leads = np.array([2, 3, 2])
+    half = 4.303 * np.std(leads, ddof=1) / np.sqrt(3)         # Student's t, 2 degrees of freedom
+    assert gaps[1][-1][1] == pytest.approx((7 / 3, 7 / 3 - half, 7 / 3 + half), abs=1e-3)
+    text = "\n".join(compare.texts_of((figures, gaps, settings)))
+    assert ("mean of 7-0, 7-1, 7-2 is ahead of mean of 6-0, 6-1, 6-2: "
+            "P@1, cqa dev +2.3 [+0.9, +3.8].") in text
+
+
+class OfRanks(Measured):
+    """Measured as response prediction is, but on the ranks alone."""
+
+    @property
+    def of_task(self):
+        return evaluation_of("response")._replace(same=np.array_equal)
 
 
 def test_what_is_absent_is_told_once(folders, tmp_path, capsys, monkeypatch):

@@ -182,6 +182,4 @@ def attention_weights(model, packed):
 ENCODERS["transformer"] = Encoder(
     "Transformer", "Transformer", transformer_forward, transformer_backward, transformer_shapes,
     has_bigrams=lambda config: config.bag, table_divisor=math.sqrt,
-    longest=lambda config: config.max_tokens, attention=attention_weights,
-    preset="transformer-small",
-    settings=("hidden", "transformer_layers", "heads", "bag", "max_tokens"))
+    longest=lambda config: config.max_tokens, attention=attention_weights)

@@ -7,7 +7,7 @@ import os
 
 from ..common.cli import Parser, UserError
 from ..common.lines import read_object
-from ..config import GROUPS, PRESETS, SYNONYMS, Config
+from ..config import GROUPS, PRESET_OF, PRESETS, SYNONYMS, Config
 from ..core.initial import parameter_shapes
 from ..core.model import ENCODERS
 from ..fast import PLAIN
@@ -57,8 +57,7 @@ def expanded(given):
     """Settings with shorthands expanded: an `encoder` means a preset; `epochs` unset the steps."""
     given = ({"steps": None} if "epochs" in given else {}) | given
     if encoder := given.pop("encoder", None):
-        preset = ENCODERS[encoder].preset if encoder in ENCODERS else "chat"
-        given = {"preset": preset, "model.encoder": encoder} | given
+        given = {"preset": PRESET_OF.get(encoder, "chat"), "model.encoder": encoder} | given
     return given
 
 

@@ -88,10 +88,11 @@ def _lines(text):
     In a file without line feeds, lines end in a carriage return, as on old Macs.
     """
     if text.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        text, mark = io.TextIOWrapper(text, "utf-16", newline="\n"), codecs.BOM_UTF8
-        while line := text.readline(LONGEST_LINE + 1):
+        decoded, mark = io.TextIOWrapper(text, "utf-16", newline="\n"), codecs.BOM_UTF8
+        while line := decoded.readline(LONGEST_LINE + 1):
             yield mark + line.encode()
             mark = b""
+        decoded.detach()                                      # or it would close the file
         return
     line = text.readline(LONGEST_LINE + 1)
     if b"\n" not in line and len(line) <= LONGEST_LINE:

@@ -201,6 +201,8 @@ def rows_of_table(table):
         names = names_of_columns("the table", table.columns, most=inf)
         table = table.astype(object).where(table.notna(), None)
         return (dict(zip(names, map(_plain, row))) for row in table.itertuples(False, None))
+    if hasattr(table, "with_format"):                         # a Hugging Face Dataset, whose rows
+        return map(_row, table.with_format(None))             # may be tables in other formats
     if hasattr(table, "rename_columns"):                      # arrow, where names may be equal
         table = table.rename_columns(names_of_columns("the table", table.schema.names, most=inf))
     for method in ("to_pylist", "to_dicts"):                  # arrow, polars

@@ -27,7 +27,7 @@ from .pairs import RULES
 from .passes import read_splits, read_texts, word_counts
 from .split import BLOCK, FEWEST, LONG, SPLITS, split_pairs, straightness
 
-FORMAT = 14
+FORMAT = 15
 ARRAYS = ("ids", "offsets", "keys")    # of a Split
 
 

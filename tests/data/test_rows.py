@@ -1,5 +1,6 @@
 """The paper's filters; plain files of pairs; the default corpus."""
 
+import gzip
 import json
 from decimal import Decimal
 from itertools import chain
@@ -61,10 +62,10 @@ def test_exactly_seventy_per_cent_of_letters_is_too_few_and_one_letter_more_is_e
 
 
 @pytest.mark.parametrize("author, rule", [
-    ("AutoModerator", None), (None, None), ("", None),
+    ("AutoModerator", "bot"), ("Moderator", None), (None, None), ("", None),
     ("robot9000", "bot"), ("CoolBOT", "bot"), ("Bot", "bot"), ("b0t", None),
 ])
-def test_authors_called_bot_are_removed_in_any_case(author, rule):
+def test_authors_called_bot_and_automoderator_are_removed_in_any_case(author, rule):
     assert removed_by("hello there", author) == rule
 
 
@@ -125,6 +126,21 @@ def test_of_a_hundred_rows_one_may_be_malformed_and_is_told(tmp_path, capsys, na
     written(path, b"\n".join([good, b"", line, *[good] * 97]))
     with pytest.raises(UserError, match=f"^{path}: 1 of the first 99 .*row 3: .*; expected pairs"):
         read(path)
+
+
+@pytest.mark.parametrize("name, data", [
+    ("a.tsv", "q\ta\n"), ("a.csv", "question,answer\nq,a\n"),
+    ("a.jsonl", '{"question": "q", "answer": "a"}\n')])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gz", "zst"])
+def test_each_reader_says_how_far_it_is(name, data, encoding, tmp_path):
+    if encoding in ("gz", "zst"):
+        name += f".{encoding}"
+        data = {"gz": gzip, "zst": zstd}[encoding].compress(data.encode())
+    else:
+        data = data.encode(encoding)
+    places, path = [], written(tmp_path / name, data)
+    (part,) = read_rows(path, places.append)
+    assert [pair[:2] for pair in part.pairs] == [("q", "a")] and places[-1] == len(data)
 
 
 @pytest.mark.parametrize("name", ["a.xlsx", "pairs", "a.tsv.bz2", "a.json"])

@@ -98,16 +98,64 @@ def test_replies_find_their_messages_wherever_these_are(tmp_path, capsys):
             {"id": 5, "reply_to": 2, "text": None}, {"text": "no id"}, {"id": None, "text": "."}]
     expected = [("who?", "me"), ("who?", "you")]
     path = written(tmp_path / "log.jsonl", rows)
-    assert [pair[:2] for pair in read(path)] == [*expected, ("me", ""), ("", "lost")]
+    assert [pair[:2] for pair in read(path)] == [*expected, ("", "lost"), ("me", "")]
     path = written(tmp_path / "log.jsonl", rows[::-1])
     assert sorted(read(path)) == sorted(Pair(*two) for two in [*expected, ("me", ""), ("", "lost")])
     assert "the id" not in capsys.readouterr().err
     written(path, [*rows, {"id": 2, "text": "again"}, {"id": 6, "reply_to": 2, "text": "?"}])
-    assert read(path)[-2:] == [Pair("again", "?"), Pair("", "lost")]
+    assert read(path)[-1] == Pair("again", "?")
     assert '1 rows repeat the id of an earlier row, such as "2"; replies' in capsys.readouterr().err
     rows = ["id,reply_to,text", "1,1,who?", "2,1.0,me", "3,t1_1,you", ",2.5,lost 2.0"]
     path = written(tmp_path / "log.csv", "\n".join(rows))
     assert [pair[:2] for pair in read(path)] == [*expected, ("", "lost 2.0")]
+
+
+def test_an_answer_to_oneself_goes_on_with_the_message(tmp_path):
+    log = [(1, "", "ann", "lost"), (2, 1, "ann", "a gift"), (3, 2, "shop", "which?"),
+           (4, 3, "shop", "please"), (5, 4, "ann", "7"), (6, 1, "bo", "oh"),
+           (7, "", "[deleted]", "who?"), (8, 7, "[deleted]", "me")]
+    rows = [dict(zip(("id", "reply_to", "speaker", "text"), row)) for row in log]
+    expected = {("lost a gift", "which? please"), ("which? please", "7"), ("lost a gift", "oh"),
+                ("who?", "me")}
+    for some in (rows, rows[::-1]):
+        path = written(tmp_path / "log.jsonl", some)
+        assert {pair[:2] for pair in read(path)} == expected
+    path = written(tmp_path / "log.jsonl", [rows[1], rows[0], rows[2]])    # in no order
+    assert {pair[:2] for pair in read(path)} == {("a gift", "which?")}
+
+
+def test_ids_may_start_anew_in_each_thread(tmp_path):
+    def log(*threads):
+        return [{"thread": thread, "id": k, "reply_to": k - 1 or None, "text": f"{thread} {k}"}
+                for thread in threads for k in (1, 2)]
+
+    path = written(tmp_path / "log.jsonl", log("a", "b"))
+    assert [pair[:2] for pair in read(path)] == [("a 1", "a 2"), ("b 1", "b 2")]
+    other = [{"thread": "c", "id": 3, "reply_to": 2, "text": "c 3"}]
+    path = written(tmp_path / "log.jsonl", log("a") + other)
+    assert [pair[:2] for pair in read(path)] == [("a 1", "a 2"), ("a 2", "c 3")]
+
+
+TIMES = ["2026-01-02 10:00", "2026-01-02T10:01:00Z", None, "2026-01-02 10:02:00+00:00",
+         "2026-01-03 10:02:00", "2026-01-04 10:02:01"]
+
+
+@pytest.mark.parametrize("times", [TIMES, [1_767_348_000, "1767348060", "", 1_767_348_120_000.0,
+                                           1_767_434_520, 1_767_520_921]])
+def test_a_log_is_read_in_order_of_time_and_long_silence_is_no_answer(times, tmp_path, capsys):
+    rows = [{"thread": "t", "text": f"{k}", "created_at": time} for k, time in enumerate(times)]
+    expected = [Pair(f"{k}", f"{k + 1}") for k in range(4)]   # the last one is a second too late
+    for order in (range(6), [0, 3, 4, 5, 1, 2]):
+        path = written(tmp_path / "log.jsonl", [rows[k] for k in order])
+        assert read(path) == expected
+    assert "is read from the end" not in capsys.readouterr().err
+    written(path, [rows[k] for k in (5, 4, 3, 1, 0)])
+    assert read(path) == [Pair("0", "1"), Pair("1", "3"), Pair("3", "4")]
+    assert f"{path}: its last message is the oldest; it is read from the end" in (
+        capsys.readouterr().err)
+    rows = [{"messages": [{"role": str(k % 2), "timestamp": times[k], "content": str(k)}
+                          for k in (3, 1, 0)]}]
+    assert [pair[:2] for pair in read(written(path, rows))] == [("0", "1 3")]
 
 
 @pytest.mark.parametrize("name, text, columns, message", [
@@ -208,8 +256,27 @@ def test_the_list_of_messages_is_the_one_with_their_names_and_its_parts_are_text
         {"author": "bob", "content": "nice"}]}]
     assert read(written(tmp_path / "a.ndjson", rows)) == [Pair("look !", "nice", "ann", "bob")]
     rows[0]["messages"][1]["content"] = {"no": "text"}
-    with pytest.raises(UserError, match="a.ndjson, row 1: dict {'no': 'text'} is not text"):
+    with pytest.raises(UserError, match="""row 1: "content": dict {'no': 'text'} is not text; """
+                       "expected a str or a number, such as one of its no$"):
         read(written(tmp_path / "a.ndjson", rows))
+
+
+def test_empty_names_do_not_hide_others_and_thoughts_are_not_said(tmp_path):
+    def read_chat(*said):
+        return [pair[:2] for pair in read(written(tmp_path / "a.jsonl", [{"messages": said}]))]
+
+    for empty in (None, "", []):
+        assert read_chat({"sender": "human", "content": empty, "text": "q"},
+                         {"sender": "assistant", "content": "a", "text": ""}) == [("q", "a")]
+    thought = {"role": "assistant", "content": "hm"}
+    for thoughts in ({"channel": "analysis"}, {"type": "reasoning"}, {"thought": True}):
+        assert read_chat({"role": "user", "content": "q"}, thought | thoughts,
+                         {"role": "assistant", "channel": "final", "content": "a"}) == [("q", "a")]
+    parts = [{"text": "hm", "thought": True}, {"text": "a"}]
+    assert read_chat({"role": "user", "parts": [{"text": "q"}]},
+                     {"role": "model", "parts": parts}) == [("q", "a")]
+    with pytest.raises(UserError, match="a.jsonl, row 1: a chat as its program exports it; make"):
+        read_chat({"from": "8:bo", "messagetype": "RichText", "content": "q"})
 
 
 @pytest.mark.parametrize("name, text, expected", [
@@ -262,6 +329,21 @@ def test_a_file_and_a_table_of_the_same_rows_are_the_same_pairs(tmp_path_factory
         pairs = read(written(folder / name, text))
         assert [[text.lstrip(" ") for text in pair[:2]] for pair in pairs] == [
             [text.lstrip(" ") for text in two] for two in texts]
+
+
+def test_a_dataset_of_hugging_face_is_read_whatever_its_kind_and_format():
+    datasets = pytest.importorskip("datasets")
+    rows = [{"id": k, "question": text, "answer": reply} for k, (text, reply) in enumerate(PAIRS)]
+    whole, expected = datasets.Dataset.from_list(rows), [Pair(*pair) for pair in PAIRS]
+    kinds = [whole, whole.select(range(3)), whole.sort("id"), whole.filter(lambda row: True),
+             datasets.concatenate_datasets([whole.select([0]), whole.select([1, 2])]),
+             datasets.IterableDataset.from_generator(lambda: iter(rows)),
+             *(kind.with_format(form) for kind in (whole, whole.to_iterable_dataset())
+               for form in (None, "numpy", "pandas", "arrow", "polars", "torch"))]
+    assert [read(kind) for kind in kinds] == [expected] * len(kinds)
+    assert {*read(whole.shuffle(seed=1))} == {*expected}
+    with pytest.raises(UserError, match="a DatasetDict has no rows; give one of its tables"):
+        read(whole.train_test_split(0.5))
 
 
 def test_tables_in_memory_keep_the_names_of_their_fields():

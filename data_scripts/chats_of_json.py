@@ -6,7 +6,7 @@ from functools import cache
 
 import regex
 
-from convsim_mini.data.texts import time_of
+from convsim_mini.data.texts import misread, time_of
 
 from .chats_of_text import message, read_text
 
@@ -129,17 +129,10 @@ def meta(messages, thread):
         if text is None and one.get("type") == "text":
             text = one.get("text")
         elif "sender_name" in one:
-            speaker, text = map(_as_utf8, (speaker, text))
+            speaker, text = (one and (misread(one) or one) for one in (speaker, text))
         app = one.get("is_unsent") or one.get("isUnsent") or META_SAID.fullmatch(text or "")
         yield None if app else message(thread, speaker, text,
                                        time_of(one.get("timestamp_ms") or one.get("timestamp")))
-
-
-def _as_utf8(text):
-    try:
-        return text.encode("latin-1").decode("utf-8") if text else text
-    except UnicodeError:
-        return text
 
 
 def skype(messages, thread):

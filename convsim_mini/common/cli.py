@@ -4,6 +4,7 @@ import argparse
 import difflib
 import errno
 import os
+import re
 import shlex
 import signal
 import sys
@@ -72,6 +73,13 @@ class Parser(argparse.ArgumentParser):
                          allow_abbrev=False, **kwargs)
         self.color = False                                    # Python 3.14's control characters
         self.synonyms = synonyms
+
+    def parse_known_args(self, args=None, namespace=None):
+        """As argparse does, but ~/ is the home folder in --run=~/mine, too, as no shell has it."""
+        begin = re.compile(r"\A(--[\w.-]+=)?~(?=/)")
+        args = [begin.sub(lambda found: (found[1] or "") + os.path.expanduser("~"), arg)
+                for arg in (sys.argv[1:] if args is None else args)]
+        return super().parse_known_args(args, namespace)
 
     def error(self, message):
         """Called by argparse for a wrong command line."""

@@ -56,8 +56,8 @@ _TOKEN = regex.compile(
 def normalize(text):
     """Apply NFKC, case folding and straight quotes; read HTML's entities; join Treebank pieces.
 
-    Lone surrogates become U+FFFD. A run of combining marks is cut to 30, as in Unicode's Stream-Safe Format, because NFKC takes
-    quadratic time to sort them.
+    Lone surrogates become U+FFFD. A run of combining marks is cut to 30, as in Unicode's
+    Stream-Safe Format, because NFKC takes quadratic time to sort them.
     """
     if "&" in text:
         text = _ENTITY.sub(lambda match: html.unescape(f"&{match[1]};"), text)

@@ -45,7 +45,8 @@ def layout_of(name, rows, reading):
     layout, columns = (PAIRS, dict(zip(FIELDS, given))) if given else by_names(rows)
     if not layout and one_wanted and len(names) == 1:
         layout, columns = PAIRS, {"input": [*names][0]}
-    has, advice = f"it has {', '.join(names)}", NAME_ONE if one_wanted else NAME_TWO
+    has = "it has " + ", ".join(name or '""' for name in names)
+    advice = NAME_ONE if one_wanted else NAME_TWO
     if not columns:
         raise UserError(f"{name}: its column names do not show where input and response are; "
                         f"{has} (the first line of a .csv must name them); {advice}; {OF_LOGS}")

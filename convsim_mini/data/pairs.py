@@ -12,6 +12,7 @@ from ..common.cli import UserError, say
 from ..common.files import write_text
 from ..common.lines import chunked
 from .conversations import adjacent_turns, in_order, messages_of, replies
+from .doubts import Doubts
 from .formats import EXPECTED, read_file, rows_of_table
 from .layouts import FIELDS, PAIRS, REPLIES, THREADS, Reading, layout_of
 from .texts import MISSING, text_of
@@ -97,7 +98,7 @@ def read_rows(source, progress=None, reading=Reading()):
     more than 1 in 100 rows are malformed.
     """
     name, fields, records = _open_source(source, progress, reading)
-    number, bad, first = 0, 0, ""
+    number, bad, first, doubts = 0, 0, "", Doubts(name)
     for some in chunked(records, CHUNK):
         part = Part(fields, [], [], len(some))
         for place, row in some:
@@ -111,12 +112,15 @@ def read_rows(source, progress=None, reading=Reading()):
         if bad * 100 > number:
             raise UserError(f"{name}: {bad} of the first {number} rows are malformed, more than "
                             f"1 in 100 (first: {first}); expected {EXPECTED}")
+        if reading.side is None:                              # pairs are wanted
+            doubts.look_at(part)
         yield part
     if not number:
         raise UserError(f"{name}: no message in it answers another; expected messages with their "
                         "replies (or, to search in its texts, give --column NAME)")
     if bad:
         say(f"{name}: malformed rows left out: {bad} of {number:,} (first: {first})")
+    doubts.tell()
 
 
 def _open_source(source, progress, reading):

@@ -10,7 +10,7 @@ MISSING = ("None", "nan", "NaN", "NaT", "<NA>")    # also of floats, Decimals, p
 
 
 def text_of(value, where=""):
-    """The text in a cell, as str: None, NaN and NA become "", and a number becomes its digits.
+    """The text in a cell: None, NaN, NA and blanks become "", and a number becomes its digits.
 
     A list of a chat's content parts (strings, or dicts such as {"type": "text", "text": …}) becomes
     their texts. Anything else raises a TypeError that begins with `where` and shows the value.
@@ -18,7 +18,7 @@ def text_of(value, where=""):
     if hasattr(value, "as_py"):                               # arrow's
         value = value.as_py()
     if isinstance(value, str):
-        return value
+        return "" if value.isspace() else value
     if isinstance(value, list) and (len(value) < 2 or dict in map(type, value)) and all(
             isinstance(part, str) or _is_part(part) for part in value):
         parts = (part if isinstance(part, str) else part.get("text") for part in value
@@ -59,6 +59,16 @@ def time_of(value):
     except ValueError:
         return None
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def misread(text):
+    """What a text was before a program read its UTF-8 as cp1252 or Latin-1; None if it did not."""
+    for encoding in ("cp1252", "latin-1"):
+        try:
+            return text.encode(encoding).decode("utf-8")
+        except UnicodeError:
+            pass
+    return None
 
 
 def id_of(value):

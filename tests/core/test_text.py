@@ -62,8 +62,8 @@ packed_sentences = st.lists(st.lists(st.integers(0, 49), min_size=1, max_size=12
     ("\ufeffhow \ufeff are\ufeff you?", ["how", "are", "you", "?"]),    # byte-order marks
     ("\ufeff", []),
     ("\0nul\0 l", ["nul", "l"]),
-    ("Lego\u2122 \u24621\u00bd foo\u00b9 m\u00b2", ["lego", "tm", "3", "1", "1", "\u2044", "2", "foo",
-                                                    "1", "m2"]),
+    ("Lego\u2122 \u24621\u00bd foo\u00b9 m\u00b2",
+     ["lego", "tm", "3", "1", "1", "\u2044", "2", "foo", "1", "m2"]),
     ("R&amp;D &lt;3 a&nbsp;b &amp;#x200B; &amp;quot; &#39; &xyz;",
      ["r", "&", "d", "<", "3", "a", "b", '"', "'", "&", "xyz", ";"]),
     ("STRASSE \u0130zmir I\u0307zmir", ["strasse", "izmir", "izmir"]),

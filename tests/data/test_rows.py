@@ -90,7 +90,8 @@ def test_a_row_is_a_pair_of_its_fields():
 
 
 @pytest.mark.parametrize("value, text", [
-    ("nan", "nan"), (None, ""), (float("nan"), ""), (Decimal("nan"), ""), (np.float32("nan"), ""),
+    ("nan", "nan"), (" a ", " a "), ("\u3000\n", ""), (None, ""),
+    (float("nan"), ""), (Decimal("nan"), ""), (np.float32("nan"), ""),
     (4711, "4711"), (4711.0, "4711"), (np.int64(3), "3"), (Decimal("2.50"), "2.50"), (1e3, "1000"),
     ([], ""), (["a", {"type": "text", "text": "b"}, {"type": "image"}, {"text": None}], "a b"),
     ([{"type": "reasoning", "text": "a"}, {"type": "text", "text": "b"}], "b"), (["a"], "a"),
@@ -112,7 +113,8 @@ def test_what_a_text_is(value, text):
 @pytest.mark.parametrize("name, line, reason", [
     ("a.tsv", b"no tab", "1 columns, expected 2"), ("a.tsv", b"a\tb\tc", "3 columns, expected 2"),
     ("a.jsonl", b'{"input": "a"', "not a JSON object: Expecting"),
-    ("a.jsonl", b'["a", "b"]', "not a JSON object"), ("a.jsonl", b'{"input": {}}', '"input": dict'),
+    ("a.jsonl", b'["a"]', "not a JSON object, and a list of 1, expected 2"),
+    ("a.jsonl", b'{"input": {}}', '"input": dict'),
     ("a.jsonl", b"[" * 100_000, "recursion")])
 def test_of_a_hundred_rows_one_may_be_malformed_and_is_told(tmp_path, capsys, name, line, reason):
     good = {"a.tsv": b"x.\ty", "a.jsonl": b'{"input": "x", "response": "y"}'}[name]
@@ -171,7 +173,20 @@ def test_pairs_are_read_as_they_were_written(tmp_path_factory, some):
     for name, data in (("a.b.tsv", tsv), ("a.jsonl", jsonl),
                        ("a.jsonl.zst", zstd.compress(jsonl.encode()))):
         pairs = [pair[:2] for pair in read(written(folder / name, data))]
-        assert pairs[name.endswith(".tsv"):] == some
+        assert pairs[name.endswith(".tsv"):] == [
+            tuple("" if text.isspace() else text for text in two) for two in some]
+
+
+def test_what_is_strange_is_told_once(tmp_path, capsys):
+    rows = [{"question": f"q{k}", "answer": "don\u00e2\u20ac\u2122t", "label": k % 2, "score": k}
+            for k in range(12)]
+    assert len(read(written(tmp_path / "a.jsonl", rows))) == 12
+    _, label, wrong = capsys.readouterr().err.splitlines()
+    assert label.startswith(f"{tmp_path}/a.jsonl: 6 rows have 0 as label and 6 have 1; all are")
+    assert '12 texts are UTF-8 that a program read as cp1252 or Latin-1, such as "don' in wrong
+    assert 'for "don\u2019t"; export' in wrong
+    read(written(tmp_path / "a.jsonl", [row | {"label": 1, "answer": "café"} for row in rows]))
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 # ---------------------------------------------------------------- the default corpus

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.data import formats
 from convsim_mini.data.formats import EMPTY
-from convsim_mini.data.pairs import Pair
+from convsim_mini.data.pairs import Pair, read_rows
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.layouts import IN_PAIRS
 
@@ -68,6 +68,20 @@ def test_parquet(tmp_path):
     table = pyarrow.table({"question": [a for a, _ in PAIRS], "answer": [b for _, b in PAIRS]})
     parquet.write_table(table, tmp_path / "mine.parquet")
     assert read(tmp_path / "mine.parquet") == [Pair(*pair) for pair in PAIRS]
+    folder = tmp_path / "folder" / "split=train"
+    folder.mkdir(parents=True)
+    for part in ("part-00001", "part-00000"):
+        index = [[part]] * (part == "part-00001")             # as pandas writes it
+        names = ["question", "answer", "__index_level_0__"][:2 + len(index)]
+        parquet.write_table(pyarrow.table([[part], ["a"], *index], names=names),
+                            folder / f"{part}.parquet")
+    written(tmp_path / "folder" / "_SUCCESS", "")
+    for path in (tmp_path / "folder", tmp_path / "folder.parquet"):
+        folder.parent.rename(path)
+        folder = path / "split=train"
+        assert read(path) == [Pair("part-00000", "a"), Pair("part-00001", "a")]
+        (part,) = read_rows(path)
+        assert part.rows[1].keys() == {"question", "answer"}
     with pytest.raises(UserError, match=r"bad\.parquet: cannot be read as Parquet"):
         read(written(tmp_path / "bad.parquet", b"PAR1 no table PAR1"))
     table = pyarrow.table({"input": [datetime(2020, 1, 2)], "response": ["a"]})
@@ -186,6 +200,13 @@ def test_a_log_is_read_in_order_of_time_and_long_silence_is_no_answer(times, tmp
     ("a.csv", "\n\n", [], "holds no row below"), ("a.tsv", "\n\n", [], "holds no row below"),
     ("a.jsonl", '{"messages": [{"role": "user", "content": "q"}]}', [], "no message in it answers"),
     ("a.jsonl", '{"answers": [{"author": "a", "text": "b"}]}', [], "must have role and content"),
+    ("a.csv", ",answers\n1,b\n", [], 'it has "", answers (the first line of a'),
+    ("a.csv", "question,answer\nq,a\n".encode("gb18030") + "打印机".encode("gb18030"), [],
+     '--encoding cp1252 ("´òÓ¡»ú"), --encoding gb18030 ("打印机")'),
+    ("a.csv", "question,answer\n" + "a,a\n" * 10, [],
+     "input and response are the same text in 10 of 10 rows; expected a message and its reply"),
+    ("a.jsonl", '[{"question": "q", "answer": "a"}]', [], "is a single JSON array; write one"),
+    ("a.jsonl", '["q", "a", "b"]', [], "a list of 3, expected 2"),
     ("a.csv", 'question,answer\n"' + "a" * (1 << 24) + 'b",c', [], "more than 16,777,216 bytes"),
     ("a.csv", 'question,answer\n"' + "a\n" * (1 << 23) + 'b",c', [], "field larger"),
 ])
@@ -293,6 +314,8 @@ def test_empty_names_do_not_hide_others_and_thoughts_are_not_said(tmp_path):
     ("a.TSV", "\t\nq\ta\n", [("", ""), ("q", "a")]),
     ("a.csv", "\n,\nquestion,answer\nNA,a\nq,NULL\nq,None\n", [
         ("", "a"), ("q", ""), ("q", "None")]),
+    ("a.csv", "question,answer\nq\r,a\n\nquestion,answer\nr,b\n", [("q ", "a"), ("r", "b")]),
+    ("a.jsonl", '["q", "a"]\n["r", "b"]\n', [("q", "a"), ("r", "b")]),
     ("a.csv", '"sep=;"\nques\u200btion;"an\nswer"\nq;a\n', [("q", "a")]),
     ("a.tsv", "\ufeff\ufeff\nquestion\tanswer\rq\t\\N\r", [("q", "")])])
 def test_tables_as_programs_write_them(name, text, expected, tmp_path):
@@ -351,10 +374,13 @@ def test_tables_in_memory_keep_the_names_of_their_fields():
     row.dtype.names = ("answer", "question")
     query = sqlite3.connect(":memory:")
     query.row_factory = sqlite3.Row
+    rows = query.execute("select 'a' as answer, 'q' as question")
+    for table, told in ((row, "a ndarray has no rows; .*make one, with pandas.DataFrame"),
+                        (rows, r"a row is <sqlite3.Row .*; expected \(message, reply\), or")):
+        with pytest.raises(UserError, match=told):
+            read(table)
     text = pyarrow.chunked_array([["q"]])[0]
-    for table in (row, row.view(np.recarray), [{"answer": "a", "question": text}],
-                  query.execute("select 'a' as answer, 'q' as question")):
-        assert read(table) == [Pair("q", "a")]
+    assert read([{"answer": "a", "question": text}]) == [Pair("q", "a")]
     twice = pyarrow.table([["q"], ["a"], ["b"]], names=["question", "answer", "answer"])
     with pytest.raises(UserError, match='two columns are called "answer"'):
         read(twice)

@@ -99,9 +99,10 @@ def print_hits(query, hits, column):
         parts = f"{hit.meaning:.3f} meaning + {hit.score - hit.meaning:.3f} words"
         more = f"  (and {hit.copies - 1:,} more with this text)" * (hit.copies > 1)
         print(f"  {hit.score:.3f} = {parts}  {place}{one_line(hit.row[column] or '')}{more}")
-        for name, value in hit.row.items():
-            if name != column and value not in (None, ""):
-                print(f"         {name}: {one_line(value)}")
+        for name in hit.row:
+            values = [row.get(name) for row in [hit.row, *hit.others] if name != column]
+            for value in dict.fromkeys(one_line(one) for one in values if one not in (None, "")):
+                print(f"         {name}: {value}")
     print()
 
 

@@ -90,7 +90,8 @@ def read(path):
         question.candidates.append(Candidate(
             row.RELQ_ID, row.RELQ_RANKING_ORDER, row.RELQ_RELEVANCE2ORGQ != "Irrelevant", related))
     if not questions:
-        raise UserError(f"{path}: contains no question; expected {TASK_3.name}")
+        raise UserError(f"{path}: contains no question of subtask B (OrgQuestion); expected "
+                        f"{TASK_3.name}; move other files away")
     return list(questions.values())
 
 

@@ -99,7 +99,7 @@ def inherited(origin, asked):
 def absolute(place):
     """The absolute name of a folder (links resolved), or of each file in a list (links kept)."""
     if isinstance(place, list):
-        return [os.path.abspath(path) for path in place]
+        return [os.path.abspath(os.path.expanduser(path)) for path in place]
     if (found := os.path.expanduser(place)).startswith("~"):
         raise UserError(f"{place}: there is no such home folder; give another folder (--cache for "
                         "prepared corpora)")

@@ -49,13 +49,15 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     from .training.run import LOG, PAIRS, folder_with_pairs, read_log
 
     temporary: Any = None if run else TemporaryDirectory(prefix="convsim_mini-")
-    folder = Path(run or Path(temporary.name, "run"))
+    folder = Path(run or Path(temporary.name, "run")).expanduser()
     pairs = [*pairs] if isinstance(pairs, Iterator) else pairs    # such as a folder's glob
     several = pairs if isinstance(pairs, (list, tuple)) else [pairs]
     files = several if all(isinstance(one, (str, Path)) for one in several) else []    # or a table
     given = {**settings, "run": folder, "pairs": files or [folder / PAIRS]}
     if "columns" in given:
-        given["columns"] = [*map(str, given["columns"] or ())]    # pandas may have numbers
+        columns = given["columns"] or ()
+        one = isinstance(columns, str)
+        given["columns"] = [columns] if one else [*map(str, columns)]    # pandas may have numbers
     config = config_of(msgspec.to_builtins(given, enc_hook=str))    # also paths and NumPy's numbers
     with nullcontext() if files else folder_with_pairs(
             folder, lambda file: write_pairs(pairs, file, config.columns)):

@@ -60,10 +60,11 @@ class ModelConfig:
     good on Reddit)."""
     encoder_bias: bool = False
     """Whether the encoder's last linear layer has a bias (ours: no; P@1 and STS are the same)."""
-    start: Literal["corpus", "random"] = "corpus"
+    start: str = "corpus"
     """Initial values. "corpus": vectors of pieces come from co-occurrences, shorter for frequent
     pieces; bigrams' vectors are zero; the encoder's square linear layers are the identity (ours:
-    P@1 33; 19 if all values are "random")."""
+    P@1 33; 19 if all values are "random"). A file of word vectors (GloVe, word2vec, fastText, .npz,
+    or a folder of model2vec or WordLlama): they come first, co-occurrences fill the rest."""
     transformer_layers: Annotated[int, Meta(ge=1, le=1_000)] = 6
     """Number of layers of the Transformer (paper §3.1: 6)."""
     heads: Width = 8
@@ -238,5 +239,6 @@ PRESETS = {
         "optim.table_learning_rate": 0.02,           # rows are 22 times shorter than a DAN's
     },
 }
+PRESET_OF = {"transformer": "transformer-small"}    # an encoder's, for --encoder; otherwise "chat"
 GROUPS = {"": Config, "text.": TextConfig, "model.": ModelConfig, "optim.": OptimConfig}
 SYNONYMS = {"lr": "learning_rate", "optim.rate": "optim.learning_rate"}    # others' name → ours

@@ -20,7 +20,7 @@ from .common.files import write_rows
 from .common.lines import chunked
 from .common.show import table
 from .data.layouts import Reading
-from .inference.index import add_to_index, build_index, index_of, open_index
+from .inference.index import WORDS, add_to_index, build_index, index_of, open_index
 from .inference.rows import LINE, rows_of_file, rows_of_texts
 from .inference.sentence_encoder import encoder_of, warn_if_cut, warn_if_unknown
 from .training.run import load_run
@@ -29,16 +29,19 @@ CHUNK = 4_096    # sentences whose vectors are in memory at a time
 MOST_COMPARED = 30
 
 
-def comparison(encoder, sentences):
-    """A table of the cosines between all sentences; for a single one, a line about its vector."""
-    vectors = encoder.encode(sentences)
+def comparison(encoder, sentences, words):
+    """A table of the scores of all pairs of sentences; for a single one, a line on its vector."""
     if len(sentences) == 1:
-        begin = " ".join(f"{number:.3f}" for number in vectors[0, :8])
-        return (f"{vectors.shape[1]} dimensions, unit length: {begin} …\nGive two or more "
-                "sentences to compare them, or --out FILE.npy to write the whole vector.")
-    rows = [[f"{k} {text}", *(f"{cosine:.2f}" for cosine in row)]
-            for k, (text, row) in enumerate(zip(sentences, vectors @ vectors.T), start=1)]
-    return table(["cosine", *map(str, range(1, len(sentences) + 1))], rows)
+        vector, = encoder.encode(sentences)
+        begin = " ".join(f"{number:.3f}" for number in vector[:8])
+        return (f"{len(vector)} dimensions, unit length: {begin} …\nGive two or more sentences to "
+                "compare them, or --out FILE.npy to write the whole vector.")
+    words = WORDS[0] if words is None else words
+    scores = encoder.scores(sentences, sentences, words)
+    rows = [[f"{k} {text}", *(f"{score:.2f}" for score in row)]
+            for k, (text, row) in enumerate(zip(sentences, scores), start=1)]
+    head = f"cosine of meaning + {words:g} · cosine of words" if words else "cosine"
+    return table([head, *map(str, range(1, len(sentences) + 1))], rows)
 
 
 def parse_options(argv):
@@ -71,9 +74,8 @@ def parse_options(argv):
     parser.add_argument("--json", action="store_true", help="print each hit as a JSON object")
     parser.add_argument("--top", type=positive_int, default=10, help="how many rows to print")
     parser.add_argument("--tuned", action="store_true", help="use the matrix that `tune` learned")
-    parser.add_argument("--words", type=float, metavar="W", help="how much shared words count in a "
-                        "search, compared with meaning (default: 1 if messages are searched, 0.3 "
-                        "if replies are)")
+    parser.add_argument("--words", type=float, metavar="W", help="how much shared words count, "
+                        "compared with meaning (default: 1; 0.3 if replies are searched)")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
     if options.key and not options.add:
@@ -97,9 +99,10 @@ def print_hits(query, hits, column):
         parts = f"{hit.meaning:.3f} meaning + {hit.score - hit.meaning:.3f} words"
         more = f"  (and {hit.copies - 1:,} more with this text)" * (hit.copies > 1)
         print(f"  {hit.score:.3f} = {parts}  {place}{one_line(hit.row[column] or '')}{more}")
-        for name, value in hit.row.items():
-            if name != column and value not in (None, ""):
-                print(f"         {name}: {one_line(value)}")
+        for name in hit.row:
+            values = [row.get(name) for row in [hit.row, *hit.others] if name != column]
+            for value in dict.fromkeys(one_line(one) for one in values if one not in (None, "")):
+                print(f"         {name}: {value}")
     print()
 
 
@@ -162,7 +165,7 @@ def main(argv=None):
     if options.index or options.search:
         search(encoder, sentences, options, reading)
     else:
-        print(comparison(encoder, sentences))
+        print(comparison(encoder, sentences, options.words))
     warn_if_cut(encoder.model.config, encoder.vocabulary.encode(sentences).lengths)
     warn_if_unknown(sentences, encoder.vocabulary)
 

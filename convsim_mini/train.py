@@ -14,14 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from .common.arrays_file import in_16_bits
-from .common.cli import UserError, errors_in_one_line, python_m
+from .common.cli import UserError, errors_in_one_line
 from .common.files import write_text
 from .data.prepare import corpus_report, open_corpus
 from .core.text import UNKNOWN
 from .data.snli import find_snli
 from .evaluation.after_training import pairs_of, summary
 from .fast.devices import device_module
-from .fast.loops import numba_module
 from .fast.threads import use_all_cores
 from .inference.sentence_encoder import warn_if_cut
 from .training.dev import DEV_QUERIES, drawn, measuring_dev, scores_on_dev
@@ -113,9 +112,6 @@ def notices(config, corpus):
                "train without --init instead")
     if config.pairs_fraction < 1:
         yield f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of all pairs)"
-    slow = config.model.encoder == "dan" and config.device == "cpu" and config.steps >= 300
-    if slow and not numba_module():
-        yield f"Steps are faster with numba: {python_m('pip install numba')}"
 
 
 def starting_model(config, corpus):

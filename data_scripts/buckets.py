@@ -31,13 +31,14 @@ MEMORY = "1GB"         # that duckdb may take for a join; what needs more goes t
 SAMPLES = 10           # malformed lines of a dump shown in its report
 
 SCHEMA = pa.schema([("link", pa.string()), ("id", pa.string()), ("parent", pa.string()),
-                    ("text", pa.string()), ("place", pa.int64())])
+                    ("text", pa.string()), ("author", pa.uint32()),    # a hash; 0: unknown
+                    ("place", pa.int64())])
 
 # If a comment occurs several times, the first copy that passed the filters counts.
 GATHER = """
     CREATE TEMP TABLE comments AS
     SELECT link, id, arg_min(parent, place) AS parent, arg_min(text, place) AS text,
-           count(*) AS copies
+           arg_min(author, place) AS author, count(*) AS copies
     FROM read_parquet([{files}]) GROUP BY link, id
 """
 COUNT = "SELECT sum(copies), count(*), count(*) FILTER (parent <> '') FROM comments"
@@ -48,6 +49,7 @@ JOIN = """
                one.text AS input, other.text AS response
         FROM comments AS one
         JOIN comments AS other ON other.link = one.link AND other.parent = one.id
+        WHERE one.author = 0 OR one.author <> other.author    -- no replies to oneself
         ORDER BY link_id, input_id, response_id
     ) TO {target} (FORMAT parquet, COMPRESSION zstd)
 """
@@ -121,7 +123,8 @@ class _Buckets:
         """Take one comment; → True if all waiting comments have now been written."""
         # One flat list: half a million tuples would keep the garbage collector busy.
         self.waiting[zlib.crc32(comment.link.encode()) % len(self.waiting)] += (
-            comment.link, comment.id, comment.parent, text, place)
+            comment.link, comment.id, comment.parent, text,
+            zlib.crc32((comment.author or "").encode("utf-8", "replace")), place)
         self.kept += 1
         if self.kept % AT_A_TIME:
             return False

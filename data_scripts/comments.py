@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import orjson
 
+from convsim_mini.data.conversations import NOBODY
 from convsim_mini.data.pairs import RULES, removed_by
 from convsim_mini.common.lines import parse_object
 
@@ -95,7 +96,7 @@ def _comment(fields, link, parent, author, body):
     own = fields.get("id")
     if not isinstance(own, str) or not own:
         raise ValueError('no text in the field "id"')
-    author = author if isinstance(author, str) else None
+    author = author if isinstance(author, str) and author not in NOBODY else None
     return Comment(link, _bare(own), _parent(parent, link), author, body)
 
 

@@ -29,7 +29,7 @@ from data_scripts.comments import REASONS, read_comment
 from data_scripts.dump_files import DumpLines
 from data_scripts.tasks import cluster, run_tasks
 
-FORMAT = 1
+FORMAT = 2
 WORK = f"{OURS}.work"                        # a folder in DIR
 BUCKET_BYTES, MOST_BUCKETS = 1 << 26, 512    # bytes of the input files, mostly compressed tenfold
 GO_ON = "what is finished is kept: run the same command again, with fewer --workers"
@@ -272,7 +272,7 @@ def table(report):
              for reason, number in report["removed"].items()]
     rows += [("comments kept", report["kept"]), ("of these, duplicates", report["duplicates"]),
              ("of these, replies to comments", report["replies"]),
-             ("pairs: replies to a comment that is kept, too", report["pairs"])]
+             ("pairs: replies to another person's comment that is kept, too", report["pairs"])]
     return [f"{name:76} {number:>15,} {number / lines:7.1%}" for name, number in rows]
 
 

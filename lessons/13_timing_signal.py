@@ -318,8 +318,8 @@ claim("… with random vectors: loss at the end", random_losses[-1], high=0.02)
 #
 # ## Where this lives
 #
-# - `core/attention.py`: `timing_signal`. `core/transformer_layers.py`:
-#   `placed_embedding_forward` multiplies by √d and adds this constant at the words' positions.
+# - `core/attention.py`: `timing_signal`. `core/transformer.py`:
+#   `transformer_forward` multiplies by √d and adds this constant at the words' positions.
 # - The paper, §2.3.2: a "timing signal" of sines and cosines, as in
 #   [tensor2tensor](https://github.com/tensorflow/tensor2tensor): all sines, then all cosines.
 #   Vaswani et al. (2017) interleave them.

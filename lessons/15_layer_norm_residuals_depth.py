@@ -399,8 +399,9 @@ show(figure, "15_steps")
 #
 # ## Where this lives
 #
-# - `core/transformer_layers.py`: `layer_norm_forward`, `layer_norm_backward`, `add_norm_forward`.
-#   `core/transformer.py`: `transformer_forward`, in pre-norm.
+# - `core/transformer_layers.py`: `layer_norm_forward`, `layer_norm_backward`.
+# - `core/transformer.py`: `sublayer_forward` is x + dropout(f(norm(x))), pre-norm, and
+#   `sublayer_backward` adds the two gradients.
 # - The paper, §3.1: six layers, 512 wide, 2048 inside. It does not say which order it used.
 # - To read further: [layer norm itself](https://arxiv.org/abs/1607.06450); [pre-norm against
 #   post-norm](https://arxiv.org/abs/2002.04745), with what warm-up has to do with it.

@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from convsim_mini.fast import host
 from convsim_mini.fast.devices import device_module
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
@@ -41,10 +40,6 @@ if hasattr(signal, "SIGHUP"):
 hypothesis.settings.register_profile("repeatable", derandomize=True, max_examples=100,
                                      deadline=None)
 hypothesis.settings.load_profile("repeatable")
-
-if os.environ.get("COMPILED_LOOPS"):    # used even for few rows: .ci/run
-    import numba  # noqa: F401
-    host.MANY = 0
 
 ROOT = Path(__file__).resolve().parent.parent
 # where processes find the package, and other_system/ if it is in use

@@ -73,6 +73,13 @@ class Parser(argparse.ArgumentParser):
         self.color = False                                    # Python 3.14's control characters
         self.synonyms = synonyms
 
+    def parse_known_args(self, args=None, namespace=None):
+        """As argparse does, but ~/ is the home folder in --run=~/mine, too, as no shell has it."""
+        begin = re.compile(r"\A(--[\w.-]+=)?~(?=/)")
+        args = [begin.sub(lambda found: (found[1] or "") + os.path.expanduser("~"), arg)
+                for arg in (sys.argv[1:] if args is None else args)]
+        return super().parse_known_args(args, namespace)
+
     def error(self, message):
         """Called by argparse for a wrong command line."""
         wrong = message.removeprefix("unrecognized arguments: ").split("=")[0].split() or [""]

@@ -43,6 +43,7 @@ NOT_TEXT = {    # how files that are not text begin, and what to do
     b"{\\rt": "an RTF document; save it as plain text",
     b"SQLi": "an SQLite database; export the table as CSV",
     b"PAR1": "a Parquet file; give it a name that ends in .parquet"}
+CODE_PAGES = "cp1252", "gb18030", "big5", "shift_jis", "cp949", "cp1251"    # tried in a message
 SUFFIXES = {".gz": gzip.open, ".zst": open_zstd}
 
 
@@ -88,10 +89,11 @@ def _lines(text):
     In a file without line feeds, lines end in a carriage return, as on old Macs.
     """
     if text.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        text, mark = io.TextIOWrapper(text, "utf-16", newline="\n"), codecs.BOM_UTF8
-        while line := text.readline(LONGEST_LINE + 1):
+        decoded, mark = io.TextIOWrapper(text, "utf-16", newline="\n"), codecs.BOM_UTF8
+        while line := decoded.readline(LONGEST_LINE + 1):
             yield mark + line.encode()
             mark = b""
+        decoded.detach()                                      # or it would close the file
         return
     line = text.readline(LONGEST_LINE + 1)
     if b"\n" not in line and len(line) <= LONGEST_LINE:
@@ -118,8 +120,19 @@ def text_lines(path, progress=None, file=None, encoding="utf-8"):
             yield line.decode(encoding)
         except UnicodeError as error:
             raise UserError(f"{path}, line {number}: is not {encoding.upper()} text ({error}); "
-                            "save the file as UTF-8 or give its encoding (for Excel's plain CSV: "
-                            "--encoding cp1252)") from None
+                            "save the file as UTF-8, or give the encoding that reads it right: "
+                            f"{code_pages_of(line)}") from None
+
+
+def code_pages_of(line):
+    """What some code pages read in bytes that are not UTF-8; only a reader sees which is right."""
+    begin = next(place for place, byte in enumerate(line) if byte > 127)
+    found = []
+    for code_page in CODE_PAGES:
+        text = line[begin:begin + 60].decode(code_page, "ignore")
+        if text.isprintable():
+            found.append(f'--encoding {code_page} ("{text[:12]}")')
+    return ", ".join(found)
 
 
 def chunked(records, number):

@@ -3,10 +3,10 @@
 B is the number of sentences in a batch; a table is (R, d).
 """
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse
 
 from .arrays import array_module, to_host, twinned
 from .packed import Packed
@@ -46,11 +46,15 @@ def embedding_bag_backward(dy, cache):
 
 @twinned
 def sum_rows(table, packed):
-    """The sum of each sentence's rows. table: (R, d); packed: row numbers, B sentences → (B, d)."""
-    y = array_module(table).zeros((len(packed.lengths), table.shape[1]), table.dtype)
-    for b, (begin, end) in enumerate(pairwise(to_host(packed.offsets).tolist())):
-        y[b] = table[packed.ids[begin:end]].sum(axis=0)
-    return y
+    """The sum of each sentence's rows. table: (R, d); packed: row numbers, B sentences → (B, d).
+
+    As matrices, y = S E: E is the table, and S (B, R) counts how often a row is in a sentence. Of
+    the sparse S only the places of the ids are stored, and SciPy visits only those rows of E.
+    """
+    ids, offsets = to_host(packed.ids), to_host(packed.offsets)           # SciPy is for the host
+    counts = scipy.sparse.csr_matrix((np.ones(len(ids), table.dtype), ids, offsets),
+                                     (len(offsets) - 1, len(table)))
+    return array_module(table).asarray(counts @ to_host(table))           # (B, d)
 
 
 # ---------------------------------------------------------------- backward: rows of the gradient

@@ -10,10 +10,11 @@ def initial_parameters(config, table, rng, classifies=False):
     """The parameters before training: a flat dict of float32 arrays with dotted names.
 
     Matrices are drawn uniformly, with the variance that keeps signals and gradients the same size
-    (Glorot and Bengio 2010). With start "corpus", square encoder.linear and encoder.bag weights
-    are the identity. With residual_response, the last response layer starts small. With `bag`, the
-    encoder's last layer starts at zero, so at first the vector comes only from the bag. config:
-    ModelConfig; table: (R, d) initial embeddings; classifies: whether NLI's classifier is included
+    (Glorot and Bengio 2010). Unless start is "random", square encoder.linear and encoder.bag
+    weights are the identity. With residual_response, the last response layer starts small. With
+    `bag`, the encoder's last layer starts at zero, so at first the vector comes only from the bag.
+    config: ModelConfig; table: (R, d) initial embeddings; classifies: whether NLI's classifier is
+    included
     """
     params = {}
     last_of_response = f"response.linear{len(config.response_hidden)}.weight"
@@ -30,7 +31,7 @@ def initial_parameters(config, table, rng, classifies=False):
             bound = np.sqrt(6 / fans) * (0.1 if small else 1)
             params[name] = rng.uniform(-bound, bound, shape).astype(np.float32)
             is_linear = name.startswith(("encoder.linear", "encoder.bag"))
-            if config.start == "corpus" and is_linear and shape[0] == shape[1]:
+            if config.start != "random" and is_linear and shape[0] == shape[1]:
                 params[name] = np.eye(shape[0], dtype=np.float32)
     if config.bag:
         params[f"encoder.linear{len(config.layers) - 1}.weight"][:] = 0

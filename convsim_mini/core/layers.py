@@ -5,19 +5,17 @@ starts with the forward that it differentiates; dx is ∂loss/∂x. Results have
 device of the inputs.
 """
 
-from .arrays import array_module, twinned
+from .arrays import array_module, matmul
 
 
-@twinned
 def linear_forward(x, weight, bias=None):
     """y = x W + b: x: (B, d), weight: (d, e), bias: (e,) or None for 0 → y: (B, e), cache."""
-    y = x @ weight                                            # (B, e)
+    y = matmul(x, weight)                                     # (B, e)
     if bias is not None:
         y += bias
     return y, (x, weight)
 
 
-@twinned
 def linear_backward(dy, cache):
     """Forward: y_ik = Σ_j x_ij W_jk + bias_k.
 
@@ -26,7 +24,7 @@ def linear_backward(dy, cache):
     dy: (B, e) → dx: (B, d), dweight: (d, e), dbias: (e,)
     """
     x, weight = cache
-    return dy @ weight.T, x.T @ dy, dy.sum(axis=0)
+    return matmul(dy, weight.T), matmul(x.T, dy), dy.sum(axis=0)
 
 
 def tanh_forward(x):
@@ -35,13 +33,11 @@ def tanh_forward(x):
     return y, y
 
 
-@twinned
 def tanh_backward(dy, cache):
     """Forward: y = tanh x. ∂y/∂x = 1 − tanh² x = 1 − y², and y is the cache: (n, …) → (n, …)."""
     return dy * (1 - cache * cache)
 
 
-@twinned
 def l2_normalize_forward(x):
     """Scale each row to unit length: y = x / ‖x‖ (Yang et al. 2018, §3.1).
 
@@ -54,7 +50,6 @@ def l2_normalize_forward(x):
     return y, (y, norm)
 
 
-@twinned
 def l2_normalize_backward(dy, cache):
     """Forward: y = x / n, n = ‖x‖.
 

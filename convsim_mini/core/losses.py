@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from .arrays import array_module, twinned
+from .arrays import array_module, matmul, twinned
 
 
 @twinned
@@ -18,7 +18,7 @@ def batch_softmax_forward(u, v, scale=1.0, first=0):
     `first` of the batch, and the loss is their share of the batch's mean.)
     """
     xp = array_module(u)
-    scores = scale * (u @ v.T)                                # (b, B)
+    scores = scale * matmul(u, v.T)                           # (b, B)
     true_scores = scores.diagonal(first)                      # (b,)
     top = scores.max(axis=1, keepdims=True)                   # (b, 1) keeps exp from overflowing
     p = xp.exp(scores - top)                                  # (b, B)
@@ -43,7 +43,7 @@ def batch_softmax_backward(dloss, cache):
     duv = p * factor                                          # (b, B): ∂loss/∂(u vᵀ) = scale · ds
     rows = array_module(p).arange(len(p))
     duv[rows, first + rows] -= factor
-    return duv @ v, duv.T @ u
+    return matmul(duv, v), matmul(duv.T, u)
 
 
 def loss_of(config):

@@ -42,15 +42,13 @@ class Encoder(NamedTuple):
     short: str               # its name in tables
     forward: Callable        # (Model, Packed on the host, key) → unit vectors (B, e), cache
     backward: Callable       # (du (B, e), cache) → gradients by parameter name
-    # What follows is for part two and for commands.
+    # What follows is for part two.
     shapes: Callable = lambda config: {}            # name → shape of parameters that only it has
     has_bigrams: Callable = lambda config: False    # whether its table holds rows for bigrams
     table_divisor: Callable = lambda width: 1.0     # of the table's initial values
     longest: Callable = lambda config: None         # the most words that it reads, or None
     attention: Callable | None = None    # (Model, Packed) → weights by layer, (g, h, n, n) by group
     words_at_once: int = 2**14           # most that `embed` encodes at once
-    preset: str = "chat"                 # what `train --encoder NAME` starts from
-    settings: tuple = ()                 # names of settings that only it has
 
 
 ENCODERS = {"dan": Encoder("deep averaging network", "DAN", dan_forward, dan_backward,

@@ -1,5 +1,6 @@
 """From text to ids: normalise → words → pieces of words (a Vocabulary) → Packed ids."""
 
+import html
 import unicodedata
 from array import array
 from collections import Counter, defaultdict
@@ -23,10 +24,17 @@ _MARKS = regex.compile(r"([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]++")    # U
 # Zero-width characters, such as soft hyphens and direction marks; emojis need some of them.
 _INVISIBLE = regex.compile(
     r"[\p{Cf}--[\u200d\U000E0020-\U000E007F]]|(?<=[\p{L}\p{M}\p{N}])\u200d", regex.VERSION1)
-_QUOTES = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"'})
+_ENTITY = regex.compile(r"&(?:amp;)*([a-zA-Z]++\d*+|#\d++|#[xX][0-9a-fA-F]++);")    # &amp;#39; too
+_STRAIGHT = {**dict.fromkeys("’‘´`′‵ʼʹʻ‛‚‹›՚", "'"), **dict.fromkeys("“”„‟«»″〝〞〟", '"')}
+# What NFKC writes as letters or digits would be part of the word before: Lego™ ② 1½; but m² is m2.
+_APART = {mark: f" {unicodedata.normalize('NFKC', mark)} " for mark in map(chr, range(0xb9, 0x2800))
+          if unicodedata.category(mark) == "No" and mark not in "²³₀₁₂₃₄₅₆₇₈₉" or mark in "™℠"}
+_STRAIGHT_AND_APART = str.maketrans(_STRAIGHT | _APART)
 _BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
-# The Penn Treebank splits "don't" into "do n't" and "it's" into "it 's".
-_TREEBANK_PIECE = regex.compile(r"(?<=\p{L}) (?=(?:n't|'(?:s|re|m|ll|ve|d))(?![\p{L}\p{N}']))")
+# The Penn Treebank splits "don't" into "do n't" and "it's" into "it 's". Others have "don 't" or
+# "don ' t".
+_TREEBANK_PIECE = regex.compile(
+    r"(?<=\p{L}) (?:(n't)|' ?(s|re|m|ll|ve|d|(?<=n ' ?)t(?!-)))(?![\p{L}\p{N}'])")
 _TREEBANK_BRACKET = regex.compile(r"(?<!\S)-[lr][rsc]b-(?!\S)")
 # Scripts that put no spaces between words: each character is a token.
 _ALONE = r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
@@ -39,30 +47,38 @@ _TOKEN = regex.compile(
     | """ + _ALONE + r""" \p{M}*+                              # 我  a character with its marks
     | \p{Regional_Indicator}{1,2}+ [\p{GCB=Extend}\p{GCB=SpacingMark}\u200d]*+    # a flag
     | (?=\p{Extended_Pictographic})\X                        # an emoji with all its modifiers
-    | \S                                                    # every other mark
+    | [^\s\0]                                               # every other mark
     """,
     regex.VERBOSE | regex.VERSION1,
 )
 
 
 def normalize(text):
-    """Apply NFKC, lower case and straight quotes; replace lone surrogates; join Treebank pieces.
+    """Apply NFKC, case folding and straight quotes; read HTML's entities; join Treebank pieces.
 
-    A run of combining marks is cut to 30, as in Unicode's Stream-Safe Format, because NFKC takes
-    quadratic time to sort them.
+    Lone surrogates become U+FFFD. A run of combining marks is cut to 30, as in Unicode's
+    Stream-Safe Format, because NFKC takes quadratic time to sort them.
     """
+    if "&" in text:
+        text = _ENTITY.sub(lambda match: html.unescape(f"&{match[1]};"), text)
     if not text.isascii():
-        text = _INVISIBLE.sub("", text.translate(_QUOTES))
+        text = _INVISIBLE.sub("", text.translate(_STRAIGHT_AND_APART))
         text = _MARKS.sub(r"\1", _SURROGATE.sub("\ufffd", text))
         text = unicodedata.normalize("NFKC", text)
-    text = text.lower()
+        text = text.casefold().replace("i\u0307", "i")        # of İ, as Turks write i
+    else:
+        text = text.lower()
     if "'" in text or "`" in text:
         text = text.replace("``", '"').replace("''", '"').replace("`", "'")
         if " '" in text or " n't" in text:
-            text = _TREEBANK_PIECE.sub("", text)
+            text = _TREEBANK_PIECE.sub(_joined, text)
     if "b-" in text:
         text = _TREEBANK_BRACKET.sub(lambda match: _BRACKETS.get(match[0], match[0]), text)
     return text
+
+
+def _joined(match):
+    return match[1] or f"'{match[2]}"
 
 
 class Chunks(dict):
@@ -94,6 +110,8 @@ class Chunks(dict):
 def _tokenize_chunk(chunk):
     if chunk.isascii() and chunk.isalnum():                   # a word or number: faster than _TOKEN
         return (chunk,)
+    if chunk in ("@-@", "@,@", "@.@"):                        # Moses' marks inside a word
+        return (chunk[1],)
     tokens = _TOKEN.findall(chunk)
     if "://" in chunk or "www." in chunk:
         tokens = [URL if token.startswith(("http://", "https://", "www.")) else token

@@ -7,16 +7,15 @@ import numpy as np
 from .arrays import array_module, to_device
 from .attention import self_attention_backward, self_attention_forward, timing_signal
 from .dan import word_bag
-from .dropout import dropout_of
-from .embeddings import embedding_bag_backward
+from .dropout import dropout_backward, dropout_forward, dropout_of
+from .embeddings import SparseRows, embedding_bag_backward
 from .layers import (
     feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward,
     linear_backward, linear_forward)
 from .model import ENCODERS, TABLE, Encoder
 from .packed import Packed, offsets_of
 from .transformer_layers import (
-    add_norm_backward, add_norm_forward, layer_norm_backward, layer_norm_forward,
-    mean_pool_backward, mean_pool_forward, placed_embedding_backward, placed_embedding_forward,
+    layer_norm_backward, layer_norm_forward, mean_pool_backward, mean_pool_forward,
     position_wise_backward, position_wise_forward, positions)
 
 
@@ -24,43 +23,34 @@ def transformer_forward(model, packed, key=()):
     """Transformer encoder (Vaswani et al. 2017; Yang et al. 2018, §2.3.2 and §3.1).
 
     In this order: word embeddings times √d plus the timing signal; layers of self-attention and
-    feed-forward networks, each with a residual connection; the mean of a sentence's rows; a linear
-    layer to the width of a sentence embedding (ours: the paper does not say how 512 becomes 500);
-    scaling to unit length.
+    feed-forward networks, each with a residual connection; a last norm; the mean of a sentence's
+    rows; a linear layer to the width of a sentence embedding (ours: the paper does not say how 512
+    becomes 500); scaling to unit length.
 
-    x is the residual stream. The next sublayer reads z = norm(x), but x itself is never normalised
-    (pre-norm, tensor2tensor's default at the time). With config.bag (ours), the vector to be scaled
-    is y = √d bag(table) W_bag + mean(sublayers) W: what a DAN gives, plus what attention adds.
+    With config.bag (ours), the vector to be scaled is y = √d bag(table) W_bag + mean(sublayers) W:
+    what a DAN gives, plus what attention adds.
     packed: word ids of B sentences, on the host; key: for dropout, see `encoder_forward`
     → u: (B, e) unit vectors, cache; with key None, the sublayers' caches are not kept
     """
     params, config = model.params, model.config
     dropout = dropout_of(config.dropout, key)
     table = params[TABLE]
-    xp = array_module(table)
+    xp, d = array_module(table), table.shape[1]
     on_host, order, places = sort_by_length(packed, config.max_tokens)
     packed, order, places = to_device((on_host, order, places), xp)
-    signal = timing_signal(config.max_tokens, table.shape[1], table.dtype, xp)
+    signal = timing_signal(config.max_tokens, d, table.dtype, xp)
 
-    x, embedding_cache = placed_embedding_forward(table, packed, signal, dropout)     # (N, d)
-    names = [f"encoder.layer{k}.{kind}" for k in range(config.transformer_layers)
-             for kind in ("attention", "feed_forward")]
-    first, *next_norms = *(f"{name}.norm" for name in names), "encoder.norm"
-    z, first_norm_cache = layer_norm_forward(x, params[f"{first}.weight"], params[f"{first}.bias"])
+    x = table.take(packed.ids, axis=0) * math.sqrt(d)                     # (N, d)
+    x += signal.take(positions(packed), axis=0)
+    x, words_cache = dropout_forward(x, dropout)
     caches = []
-    # Pre-norm is x += sublayer(norm(x)). A step of this loop begins and ends after a norm, so that
-    # one function, on a GPU one kernel, adds y and normalises the sum for the next sublayer.
-    for k, (name, next_norm) in enumerate(zip(names, next_norms)):
-        here = dropout.at(k // 2).at(k % 2)
-        of_layers, of_norm = ([params[p] for p in some] for some in parameters_of(name, next_norm))
-        if name.endswith("attention"):
-            y, inner = self_attention_forward(z, *of_layers, here.at(0), packed.offsets,
-                                              config.heads)
-        else:
-            y, inner = position_wise_forward(z, *of_layers, here.at(0))
-        x, z, join = add_norm_forward(x, y, *of_norm, here)                           # (N, d)
-        caches += [] if key is None else [(name, next_norm, inner, join)]
-        del inner, join                                       # frees what is not kept
+    for k in range(config.transformer_layers):
+        for place, kind in enumerate(("attention", "feed_forward")):
+            x, cache = sublayer_forward(model, f"encoder.layer{k}.{kind}", x, packed.offsets,
+                                        dropout.at(k).at(place))          # (N, d)
+            caches += [] if key is None else [cache]
+            del cache                                         # frees what is not kept
+    z, norm_cache = layer_norm_forward(x, *(params[name] for name in norm_of("encoder")))
     y, pool_cache = mean_pool_forward(z, packed)                          # (B, d)
     y, linear_cache = feed_forward(model, "encoder", y)                   # (B, e)
     bag_cache = None
@@ -68,36 +58,75 @@ def transformer_forward(model, packed, key=()):
         bag, bag_cache = bag_forward(model, on_host)                      # (B, e)
         y += bag
     u, unit_cache = l2_normalize_forward(y)                               # (B, e), sorted by length
-    return u.take(places, axis=0), (order, embedding_cache, (first, first_norm_cache), caches,
+    return u.take(places, axis=0), (order, (packed.ids, words_cache), caches, norm_cache,
                                     pool_cache, linear_cache, bag_cache, unit_cache)
 
 
 def transformer_backward(du, cache):
-    """Forward: u = unsort(normalise(y)), y = linear(mean(sublayers(dropout(√d E + timing)))).
+    """Forward: u = unsort(normalise(y)), y = linear(mean(norm(sublayers(dropout(√d E + timing))))).
 
-    Each step is undone in turn, last first. dz is the gradient of what a sublayer's norm returned;
-    dx is that of the residual stream, or None if only the norm reads the stream. With a bag,
-    y += √d bag(table) W_bag: dy reaches both summands unchanged, and the table, which both read,
-    gets the sum of two gradients.
+    Each step is undone in turn, last first. dx is the gradient of the residual stream. The timing
+    signal is a constant, so each place of a word adds √d times its row of dx to the word's row of
+    the table. With a bag, y += √d bag(table) W_bag: dy reaches both summands unchanged, and the
+    table, which both read, gets the sum of two gradients.
     du: (B, e) → gradients by parameter name; the table's is a list of SparseRows
     """
-    (order, embedding_cache, (first, first_norm_cache), caches, pool_cache, linear_cache, bag_cache,
+    (order, (ids, words_cache), caches, norm_cache, pool_cache, linear_cache, bag_cache,
      unit_cache) = cache
     dy = l2_normalize_backward(du.take(order, axis=0), unit_cache)                    # (B, e)
     dz, grads = feed_forward_backward(dy, linear_cache)                   # (B, d)
     dtable = [] if bag_cache is None else bag_backward(dy, bag_cache, grads)
-    dz, dx = mean_pool_backward(dz, pool_cache), None                     # (N, d)
-    for name, next_norm, inner, join in reversed(caches):
-        is_attention = name.endswith("attention")
-        backward = self_attention_backward if is_attention else position_wise_backward
-        dx, dy, *of_norm = add_norm_backward((dz, dx), join)
-        dz, *of_layers = backward(dy, inner)
-        for names, gradients in zip(parameters_of(name, next_norm), (of_layers, of_norm)):
-            grads |= zip(names, gradients)
-    dz, *of_norm = layer_norm_backward(dz, first_norm_cache)
-    grads |= zip((f"{first}.weight", f"{first}.bias"), of_norm)
-    grads[TABLE] = dtable + placed_embedding_backward(dx + dz, embedding_cache)
+    dz = mean_pool_backward(dz, pool_cache)                               # (N, d)
+    dx, *of_norm = layer_norm_backward(dz, norm_cache)
+    grads |= zip(norm_of("encoder"), of_norm)
+    for sublayer_cache in reversed(caches):
+        dx = sublayer_backward(dx, sublayer_cache, grads)                 # (N, d)
+    drows = dropout_backward(dx, words_cache) * math.sqrt(dx.shape[1])    # (N, d)
+    places = array_module(ids).arange(len(ids), dtype=ids.dtype)
+    grads[TABLE] = [*dtable, SparseRows(ids, drows, places)]
     return grads
+
+
+def sublayer_forward(model, name, x, offsets, dropout):
+    """y = x + dropout(f(norm(x))), f: self-attention, or the position-wise network.
+
+    It is pre-norm, tensor2tensor's default at the time: the norm is on the branch, and the residual
+    stream x is never normalised. x: (N, d); name: of its parameters; offsets: of the sentences
+    → y: (N, d), cache
+    """
+    of_norm, of_f = ([model.params[one] for one in names] for names in (norm_of(name), f_of(name)))
+    z, norm_cache = layer_norm_forward(x, *of_norm)
+    if name.endswith("attention"):
+        y, f_cache = self_attention_forward(z, *of_f, dropout.at(0), offsets, model.config.heads)
+    else:
+        y, f_cache = position_wise_forward(z, *of_f, dropout.at(0))
+    y, dropout_cache = dropout_forward(y, dropout)
+    return x + y, (name, norm_cache, f_cache, dropout_cache)
+
+
+def sublayer_backward(dy, cache, grads):
+    """Forward: y = x + dropout(f(norm(x))). x is used twice, so its two gradients add up.
+
+    The first is dy itself, unchanged; the second is what the branch sends back.
+    dy: (N, d) → dx: (N, d); the parameters' gradients are stored in grads
+    """
+    name, norm_cache, f_cache, dropout_cache = cache
+    backward = self_attention_backward if name.endswith("attention") else position_wise_backward
+    dz, *of_f = backward(dropout_backward(dy, dropout_cache), f_cache)
+    dx, *of_norm = layer_norm_backward(dz, norm_cache)
+    grads |= zip(f_of(name) + norm_of(name), of_f + of_norm)
+    return dy + dx
+
+
+def norm_of(name):
+    """The names of a layer norm's parameters."""
+    return [f"{name}.norm.weight", f"{name}.norm.bias"]
+
+
+def f_of(name):
+    """The names of the parameters of a sublayer's two linear layers, in its forward's order."""
+    layers = ("qkv", "output") if name.endswith("attention") else ("linear0", "linear1")
+    return [f"{name}.{layer}.{kind}" for layer in layers for kind in ("weight", "bias")]
 
 
 def transformer_shapes(config):
@@ -111,13 +140,6 @@ def transformer_shapes(config):
     bag = {"encoder.bag.weight": (d, config.layers[-1])} if config.bag else {}
     return bag | {f"encoder.{name}.{kind}": shape if kind == "weight" else shape[-1:]
                   for name, shape in weights.items() for kind in ("weight", "bias")}
-
-
-def parameters_of(name, norm):
-    """The parameter names of a sublayer, in its forward's order, and of the layer norm `norm`."""
-    layers = ("qkv", "output") if name.endswith("attention") else ("linear0", "linear1")
-    return ([f"{name}.{layer}.{kind}" for layer in layers for kind in ("weight", "bias")],
-            [f"{norm}.weight", f"{norm}.bias"])
 
 
 def bag_forward(model, packed):
@@ -154,12 +176,10 @@ def sort_by_length(packed, max_tokens):
 def attention_weights(model, packed):
     """How much each word attends to every word: for each layer, p (g, h, n, n) of each Group."""
     _, cache = transformer_forward(model, packed)
-    return [inner[1].p for name, _, inner, _ in cache[3] if name.endswith("attention")]
+    return [f_cache[1].p for name, _, f_cache, _ in cache[2] if name.endswith("attention")]
 
 
 ENCODERS["transformer"] = Encoder(
     "Transformer", "Transformer", transformer_forward, transformer_backward, transformer_shapes,
     has_bigrams=lambda config: config.bag, table_divisor=math.sqrt,
-    longest=lambda config: config.max_tokens, attention=attention_weights,
-    preset="transformer-small",
-    settings=("hidden", "transformer_layers", "heads", "bag", "max_tokens"))
+    longest=lambda config: config.max_tokens, attention=attention_weights)

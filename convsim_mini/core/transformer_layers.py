@@ -3,11 +3,9 @@
 A batch has N words in B sentences; d is the width of a word's vector.
 """
 
-import math
-
 from .arrays import array_module, twinned
 from .dropout import NO_DROPOUT, dropout_backward, dropout_forward
-from .embeddings import SparseRows, sum_rows
+from .embeddings import sum_rows
 from .layers import linear_backward, linear_forward
 from .packed import Packed
 
@@ -58,34 +56,6 @@ def layer_norm_backward(dy, cache):
     return dx, dweight, dbias
 
 
-@twinned
-def add_norm_forward(x, y, weight, bias, dropout=NO_DROPOUT):
-    """s = x + dropout(y), the residual connection around a sublayer; z = layer_norm(s).
-
-    x, y: (N, d), of which y may be overwritten; weight, bias: (d,) → s, z: (N, d), cache
-    """
-    y, dropout_cache = dropout_forward(y, dropout)
-    s = x + y
-    z, norm_cache = layer_norm_forward(s, weight, bias)
-    return s, z, (dropout_cache, norm_cache)
-
-
-@twinned
-def add_norm_backward(dy, cache):
-    """Forward: s = x + dropout(y), z = layer_norm(s). s is used twice, so its gradients add.
-
-    dy: (dz, ds), each (N, d); ds is None if only the norm reads s
-    → dx, dy: (N, d), dweight, dbias: (d,)
-    """
-    dz, ds = dy
-    dropout_cache, norm_cache = cache
-    dx, dweight, dbias = layer_norm_backward(dz, norm_cache)
-    if ds is not None:
-        dx += ds
-    return dx, dropout_backward(dx, dropout_cache), dweight, dbias
-
-
-@twinned
 def position_wise_forward(x, weight0, bias0, weight1, bias1, dropout=NO_DROPOUT):
     """y = dropout(relu(x W₀ + b₀)) W₁ + b₁, each position by itself: x: (N, d) → (N, d), cache."""
     h, cache0 = linear_forward(x, weight0, bias0)                         # (N, hidden)
@@ -95,7 +65,6 @@ def position_wise_forward(x, weight0, bias0, weight1, bias1, dropout=NO_DROPOUT)
     return y, (cache0, relu_cache, dropout_cache, cache1)
 
 
-@twinned
 def position_wise_backward(dy, cache):
     """Forward: y = linear1(dropout(relu(linear0(x)))). dy: (N, d) → dx, dW₀, db₀, dW₁, db₁."""
     cache0, relu_cache, dropout_cache, cache1 = cache
@@ -104,30 +73,6 @@ def position_wise_backward(dy, cache):
     return *linear_backward(dh, cache0), dweight1, dbias1
 
 
-@twinned
-def placed_embedding_forward(table, packed, signal, dropout=NO_DROPOUT):
-    """What a Transformer reads: √d times a word's embedding, plus the signal of its position.
-
-    table: (R, d); packed: Packed of N words; signal: (length of the longest sentence or more, d),
-    see `timing_signal` → x: (N, d), after dropout, cache
-    """
-    x = table.take(packed.ids, axis=0) * math.sqrt(table.shape[1])        # (N, d)
-    x += signal.take(positions(packed), axis=0)
-    x, dropout_cache = dropout_forward(x, dropout)
-    return x, (packed.ids, dropout_cache)
-
-
-def placed_embedding_backward(dy, cache):
-    """Forward: y_n = dropout(√d E_word(n) + signal). The signal is a constant, without a gradient.
-
-    dE_r = √d Σ dropout_backward(dy)_n over the places n of r. dy: (N, d) → list of SparseRows
-    """
-    ids, dropout_cache = cache
-    drows = dropout_backward(dy, dropout_cache) * math.sqrt(dy.shape[1])  # (N, d)
-    return [SparseRows(ids, drows, array_module(ids).arange(len(ids), dtype=ids.dtype))]
-
-
-@twinned
 def mean_pool_forward(x, packed):
     """The mean of each sentence's rows: x: (N, d), packed: Packed of N words → y: (B, d), cache."""
     xp = array_module(x)
@@ -136,7 +81,6 @@ def mean_pool_forward(x, packed):
     return y * share[:, None], (share, packed.sentence_numbers)
 
 
-@twinned
 def mean_pool_backward(dy, cache):
     """Forward: y_b = (1/n_b) Σ x_i over sentence b. So dx_i = dy_b/n_b: dy: (B, d) → dx: (N, d)."""
     share, sentences = cache

@@ -1,15 +1,18 @@
 """Messages → pairs: threads, chats, and logs in which a message names the one that it answers."""
 
-from collections import Counter, defaultdict
-from itertools import chain, dropwhile
+from collections import Counter
+from itertools import dropwhile
 
-from ..common.cli import UserError, say
-from .layouts import IN_CHATS, IN_LOGS, names_in
-from .texts import id_of, text_of
+from ..common.cli import UserError, python_m, say
+from .layouts import IN_CHATS, IN_LOGS, TIMES, names_in
+from .texts import id_of, is_thought, text_of, time_of
 
 PROMPTS = {"system", "developer"}                             # roles that prompt
 TOOLS = "tool", "function", "ipython", "observation"          # how roles of tools begin
-NOTHING = dict.fromkeys(IN_LOGS, "")                          # a message that is not there
+NOBODY = {"[deleted]", "Deleted Account"}                     # two of them may be two people
+EXPORTED = {"messagetype", "sender_name", "senderName", "isPinned"}    # Skype, Messenger, Discord
+NOTHING = dict.fromkeys(IN_LOGS, "") | {"time": None}         # a message that is not there
+DAY = 86_400.0    # seconds; what is said after a longer silence answers nothing
 
 
 def messages_of(name, records, columns):
@@ -24,54 +27,102 @@ def messages_of(name, records, columns):
             yield from (_chat(row.get(columns["messages"]) or [], str(number))
                         if "messages" in columns else [_message(row, columns)])
         except (ValueError, TypeError) as error:
-            raise UserError(f"{name}, row {number}: {error}; expected a row with the same columns "
-                            "as the others") from None
+            raise UserError(f"{name}, row {number}: {error}") from None
 
 
 def _message(row, columns):
     """A row of a log as a dict with the keys IN_LOGS; the value of a missing column is ""."""
-    message = NOTHING | {what: text_of(row.get(name)) for what, name in columns.items()}
+    message = NOTHING | {what: text_of(row.get(name), f'"{name}": ')
+                         for what, name in columns.items() if what != "time"}
+    message["time"] = time_of(row.get(columns.get("time")))
+    if message["speaker"] in NOBODY:
+        message["speaker"] = ""
     for what in ("thread", "id", "reply_to"):
         message[what] = id_of(message[what].removeprefix("t1_"))              # Reddit's prefix
     return message
 
 
 def _chat(items, thread):
-    """The messages in a list, without those from tools and without prompts.
+    """The messages in a list, without thoughts, prompts and those from tools.
 
     If there is only one other speaker, the system is the second, except for its first messages.
     """
-    said = [_message(item, columns) | {"thread": thread} for item in items
-            if (columns := names_in(item, IN_CHATS))]
+    if items and EXPORTED & {*items[0]}:
+        raise ValueError("a chat as its program exports it; make a log of the whole export first: "
+                         + python_m("data_scripts.chats FILE --out log.jsonl"))
+    said = [_message(item, columns) | {"thread": thread, "time": _time(item)} for item in items
+            if (columns := names_in(item, IN_CHATS)) and not is_thought(item)]
     said = [message for message in said if not message["speaker"].lower().startswith(TOOLS)]
+    said = in_order(said)
     others = [message for message in said if message["speaker"].lower() not in PROMPTS]
     if len({message["speaker"] for message in others}) > 1:
         return others
     return dropwhile(lambda message: message["speaker"].lower() in PROMPTS, said)
 
 
+def _time(item):
+    return next((time_of(item[name]) for name in TIMES if name in item), None)
+
+
+def in_order(messages, name=""):
+    """The messages by time, those without one after the message before them in their thread.
+
+    If most stand before an older one of their thread, the list runs backwards: `name` is told so.
+    """
+    messages, last, steps = [*messages], {}, Counter()
+    for message in messages:
+        before = last.get(message["thread"])
+        if message["time"] is None:
+            message["time"] = before
+        elif before is not None:
+            steps[message["time"] > before] += message["time"] != before
+        last[message["thread"]] = message["time"]
+    if steps[False] > steps[True]:
+        messages.reverse()                                    # those of one minute, too
+        if name:
+            say(f"{name}: its last message is the oldest; it is read from the end")
+    return sorted(messages, key=lambda message: message["time"] or 0)
+
+
 def replies(name, messages):
     """Yield each reply as a pair with its message; the log `name` may list them in any order.
 
-    A reply to a missing message becomes a pair with an empty input, so that it is counted.
+    What people answer to themselves goes on with their message. If ids start anew in each thread,
+    a reply is to a message of its own thread. A reply to a missing message becomes a pair with an
+    empty input, so that it is counted.
     """
-    known, waiting, twice = {}, defaultdict(list), Counter()  # id → message; id → early replies
-    for message in messages:
-        own, parent = message["id"], message["reply_to"]
-        parent = "" if parent == own else parent              # as some write for none
-        if parent in known:
-            yield _pair(known[parent], message)
-        elif parent:
-            waiting[parent].append(message)
-        if own:
-            twice.update([own] if own in known else [])
-            known[own] = message
-            yield from (_pair(message, reply) for reply in waiting.pop(own, ()))
-    yield from (_pair(NOTHING, reply) for reply in chain.from_iterable(waiting.values()))
-    if number := twice.total():
-        [(most, _)] = twice.most_common(1)
-        say(f'{name}: {number:,} rows repeat the id of an earlier row, such as "{most}"; replies '
+    messages = [*messages]
+    places = Counter((message["thread"], message["id"]) for message in messages if message["id"])
+    anew = len({own for _, own in places}) < len(places)
+    if repeated := places.total() - len(places):
+        [((_, most), _)] = places.most_common(1)
+        say(f'{name}: {repeated:,} rows repeat the id of an earlier row, such as "{most}"; replies '
             "may be paired with the wrong message; expected each id only once")
+    turns, answers = {}, []                                   # id → turn; (id, a turn that answers)
+    for message in messages if _parents_first(messages) else reversed(messages):
+        thread, own, parent = (message[what] for what in ("thread", "id", "reply_to"))
+        before = turns.get((anew and thread, parent))
+        if before and before["speaker"] and before["speaker"] == message["speaker"]:
+            before["text"] += f" {message['text']}"
+            message = before
+        elif parent and parent != own:                        # as some write for none
+            answers.append(((anew and thread, parent), message))
+        if own:
+            turns[anew and thread, own] = message
+    for parent, message in answers:
+        before = turns.get(parent, NOTHING)
+        if not before["speaker"] or before["speaker"] != message["speaker"]:
+            yield _pair(before, message)
+
+
+def _parents_first(messages):
+    """Whether most replies stand below their messages."""
+    seen, below = set(), 0
+    for message in messages:
+        if message["reply_to"]:
+            below += 1 if message["reply_to"] in seen else -1
+        seen.add(message["id"])
+    return below >= 0
 
 
 def adjacent_turns(messages):
@@ -82,13 +133,15 @@ def adjacent_turns(messages):
     turns = {}                                                # thread → its last two, as messages
     for message in messages:
         *before, turn = turns.get(message["thread"], [NOTHING])
+        late = (message["time"] or 0) - (turn["time"] or message["time"] or 0) > DAY
         if not (message["text"] and message["thread"]):
             yield _pair(NOTHING, NOTHING)
-        elif message["speaker"] and turn["speaker"] == message["speaker"]:
+        elif message["speaker"] and turn["speaker"] == message["speaker"] and not late:
             turn["text"] += f" {message['text']}"
+            turn["time"] = message["time"]
         else:
             yield from (_pair(one, turn) for one in before)
-            turns[message["thread"]] = [turn, message] if turn["text"] else [message]
+            turns[message["thread"]] = [turn, message] if turn["text"] and not late else [message]
     yield from (_pair(*two) for two in turns.values() if len(two) == 2)
 
 

@@ -32,15 +32,22 @@ def default_corpus():
                     "--pairs")
 
 
+def parts_of(path):
+    """The files in a folder of Parquet parts, as Spark writes it; for any other path, itself."""
+    parts = Path(path).rglob("*.parquet") if Path(path).is_dir() else ()
+    return sorted(parts) or [path]
+
+
 def kind_of(path):
     """The suffix of a file's name, without .gz or .zst: a key of KINDS, or another suffix."""
-    path = Path(path)
+    path = Path(parts_of(path)[0])
     return (path.with_suffix("") if path.suffix.lower() in SUFFIXES else path).suffix.lower()
 
 
 def read_file(path, progress=None, reading=Reading()):
     """A file's records, if its kind is in KINDS. progress: as in `read_lines`. Raises UserError."""
-    return KINDS.get(kind_of(path), _refuse)(path, progress, reading)
+    read = KINDS.get(kind_of(path), _refuse)
+    return chain.from_iterable(read(part, progress, reading) for part in parts_of(path))
 
 
 def _refuse(path, progress, reading):
@@ -76,16 +83,23 @@ def read_tsv(path, progress=None, reading=Reading()):
 
 
 def _lines_of_table(path, progress, reading):
-    """The lines of a table. Blank ones at the top are left out. Rows of old Macs end in \\r."""
+    """The lines of a table, without blank ones at the top. \\r ends rows if it ends the header."""
     lines = text_lines(path, progress, encoding=reading.encoding)
-    lines = chain.from_iterable(line.split("\r") for line in lines)
-    return dropwhile(lambda line: not line.strip(" ,;|"), lines)
+    lines = dropwhile(lambda line: not line.strip(" ,;|\r"), lines)
+    header = next(lines, "")
+    lines = chain([header], lines)
+    if "\r" in header:                                        # an old Mac's
+        lines = chain.from_iterable(line.split("\r") for line in lines)
+    return (line.replace("\r", " ") for line in lines)
 
 
 def _rows_below(path, table, given=()):
     """A table's rows of cells as records. given: the columns' names, if no row is a header"""
-    names = given or names_of_columns(path, next(table))
+    header = None if given else next(table)
+    names = given or names_of_columns(path, header)
     for number, cells in enumerate(table, start=1 if given else 2):
+        if cells == header:                                   # of a file put below another
+            continue
         if any(cells[len(names):]) or (given and len(cells) == 1):
             advice = ("input TAB response" if given else "as in the header: is a name missing, "
                       "or are there no quotation marks around a cell with a delimiter?")
@@ -143,13 +157,23 @@ def read_jsonl(path, progress=None, reading=Reading()):
     """The records of a .jsonl, one object per line; blank lines are skipped."""
     lines = text_lines(path, progress, encoding=reading.encoding)
     for number, line in enumerate(lines, start=1):
-        if number == 1 and line.lstrip().startswith("["):
+        if number == 1 and re.match(r"\s*\[\s*(\{|\Z)", line):
             raise UserError(f"{path}: is a single JSON array; write one object per line")
         if line.strip():
             try:
-                yield number, parse_object(line)
+                yield number, _object_of(line)
             except ValueError as error:
                 yield number, error
+
+
+def _object_of(line):
+    """The object in a line of JSON; a list of two texts is a pair."""
+    if not line.lstrip().startswith("["):
+        return parse_object(line)
+    pair = parse_object(f'{{"pair": {line}}}')["pair"]
+    if len(pair) != 2:
+        raise ValueError(f"not a JSON object, and a list of {len(pair)}, expected 2")
+    return dict(zip(FIELDS, pair))
 
 
 def _read_parquet(path, progress, reading):
@@ -160,8 +184,9 @@ def _read_parquet(path, progress, reading):
     damage = (OSError, ValueError, ArrowException)
     with user_errors(f"{path}: cannot be read as Parquet", "write it again", damage):
         file = ParquetFile(path)
-        names_of_columns(path, file.schema_arrow.names)
-        batches = file.iter_batches(1_000)
+        names = names_of_columns(path, file.schema_arrow.names)
+        names = [name for name in names if not name.startswith("__index_level_")]    # pandas's
+        batches = file.iter_batches(1_000, columns=names)
         yield from enumerate(chain.from_iterable(map(rows_of_table, batches)), start=1)
 
 
@@ -194,13 +219,16 @@ def rows_of_table(table):
     table: from pandas, polars or arrow, or an iterable of dicts, named tuples or (input, response)
     pairs, such as a Hugging Face Dataset or NumPy rows. Raises UserError for other rows.
     """
-    if isinstance(table, Mapping) or hasattr(table, "collect"):
+    records = getattr(getattr(table, "dtype", None), "names", None)    # of NumPy
+    if isinstance(table, Mapping) or hasattr(table, "collect") or records:
         raise UserError(f"a {type(table).__name__} has no rows; give one of its tables, such "
                         'as ["train"], or make one, with pandas.DataFrame(…) or .collect()')
     if hasattr(table, "itertuples"):                          # pandas
         names = names_of_columns("the table", table.columns, most=inf)
         table = table.astype(object).where(table.notna(), None)
         return (dict(zip(names, map(_plain, row))) for row in table.itertuples(False, None))
+    if hasattr(table, "with_format"):                         # a Hugging Face Dataset, whose rows
+        return map(_row, table.with_format(None))             # may be tables in other formats
     if hasattr(table, "rename_columns"):                      # arrow, where names may be equal
         table = table.rename_columns(names_of_columns("the table", table.schema.names, most=inf))
     for method in ("to_pylist", "to_dicts"):                  # arrow, polars
@@ -211,8 +239,8 @@ def rows_of_table(table):
 
 def _row(row):
     row = row._asdict() if hasattr(row, "_asdict") else _plain(row)
-    if hasattr(row, "keys"):                                  # also sqlite3.Row
-        return {str(name): _plain(row[name]) for name in row.keys()}
+    if isinstance(row, Mapping):
+        return {str(name): _plain(value) for name, value in row.items()}
     if isinstance(row, (list, tuple)) and len(row) == 2:
         return dict(zip(FIELDS, row))
     raise UserError(f"a row is {str(row):.60}; expected (message, reply), or a dict of columns")
@@ -220,9 +248,7 @@ def _row(row):
 
 def _plain(value):
     """A NumPy value as a Python value; any other value as it is."""
-    plain = value.tolist() if hasattr(value, "tolist") else value
-    names = isinstance(plain, tuple) and getattr(getattr(value, "dtype", None), "names", None)
-    return dict(zip(names, plain)) if names else plain
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def names_of_columns(table, header, most=10_000):

@@ -23,7 +23,8 @@ def find(sets, data):
     """The files of some DataSets in the folder `data`: set's name → file's name → path.
 
     A set's files come from the first folder, `data` or one `below` it, with any of them and all
-    `needed`. Those without labels (*-input.*) are skipped. Raises UserError if nothing is found.
+    `needed`. Those without labels (*-input.*) or for another task (*subtaskA*) are skipped. Raises
+    UserError if nothing is found.
     """
     names = " and ".join(one.name for one in sets)
     if data is None:
@@ -33,7 +34,7 @@ def find(sets, data):
         for folder in (Path(data, below) for below in ("", *one.below)):
             paths = [path for pattern in one.files for path in sorted(folder.glob(pattern))]
             files = {path.relative_to(folder).as_posix(): path for path in paths
-                     if not path.stem.endswith("-input")}
+                     if not re.search(r"-input\Z|subtaskA", path.stem)}
             if files and files.keys() >= {*one.needed}:
                 found.setdefault(one.name, files)
     if not found:

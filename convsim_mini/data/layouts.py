@@ -10,6 +10,7 @@ FIELDS = ("input", "response")
 IN_PAIRS = {"input": ("instruction", "question", "query", "prompt", "input", "message", "context"),
             "response": ("response", "answer", "completion", "output", "reply")}
 IN_LOGS = ("text", "thread", "speaker", "id", "reply_to")
+TIMES = ("time", "timestamp", "datetime", "date", "created_at", "created_utc", "ts")
 IN_CHATS = {"text": ("content", "value", "text", "message", "parts", "utterance"),
             "speaker": ("role", "from", "speaker", "author", "sender")}    # ChatML, ShareGPT, …
 NO_CHATS = ("answers", "comments", "replies", "responses")    # all to one message: not turns
@@ -44,7 +45,8 @@ def layout_of(name, rows, reading):
     layout, columns = (PAIRS, dict(zip(FIELDS, given))) if given else by_names(rows)
     if not layout and one_wanted and len(names) == 1:
         layout, columns = PAIRS, {"input": [*names][0]}
-    has, advice = f"it has {', '.join(names)}", NAME_ONE if one_wanted else NAME_TWO
+    has = "it has " + ", ".join(name or '""' for name in names)
+    advice = NAME_ONE if one_wanted else NAME_TWO
     if not columns:
         raise UserError(f"{name}: its column names do not show where input and response are; "
                         f"{has} (the first line of a .csv must name them); {advice}; {OF_LOGS}")
@@ -71,6 +73,8 @@ def by_names(rows):
         if items and names_in(items[0], IN_CHATS):
             return CHATS, {"messages": name}
     log = {what: known[what] for what in IN_LOGS if what in known}
+    if times := [known[name] for name in TIMES if name in known]:
+        log["time"] = times[0]
     if log.keys() >= {"text", "id", "reply_to"}:
         return REPLIES, log
     return (THREADS, log) if log.keys() >= {"text", "thread"} else (None, {})
@@ -79,9 +83,13 @@ def by_names(rows):
 def names_in(item, things):
     """A dict: each role in `things` → the first of its names that is a key of the dict `item`.
 
-    {} if a role has none, or if `item` is not a dict. things: IN_PAIRS or IN_CHATS
+    An empty value does not count if another name has one. {} if a role has none, or if `item` is
+    not a dict. things: IN_PAIRS or IN_CHATS
     """
     keys = item if isinstance(item, dict) else ()
-    found = {what: next((name for name in names if name in keys), None)
-             for what, names in things.items()}
+    found = {}
+    for what, names in things.items():
+        has = [name for name in names if name in keys]
+        full = [name for name in has if item[name] not in (None, "", [])]
+        found[what] = next(iter(full or has), None)
     return {} if None in found.values() else found

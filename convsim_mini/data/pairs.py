@@ -11,9 +11,10 @@ import regex
 from ..common.cli import UserError, say
 from ..common.files import write_text
 from ..common.lines import chunked
-from .conversations import adjacent_turns, messages_of, replies
+from .conversations import adjacent_turns, in_order, messages_of, replies
+from .doubts import Doubts
 from .formats import EXPECTED, read_file, rows_of_table
-from .layouts import FIELDS, PAIRS, REPLIES, Reading, layout_of
+from .layouts import FIELDS, PAIRS, REPLIES, THREADS, Reading, layout_of
 from .texts import MISSING, text_of
 
 CHUNK = 5_000      # records in a Part
@@ -31,7 +32,7 @@ RULES = {    # as --text.filters_off names them
     "long": "350 characters or more",
     "not_alphabetic": "70% or less of the characters other than spaces are letters",
     "link_or_mention": 'starts with "https", "/r/" or "@"',
-    "bot": 'the author\'s name contains "bot"',
+    "bot": 'the author\'s name contains "bot", or is AutoModerator',    # the latter is ours
 }
 
 
@@ -67,7 +68,8 @@ def removed_by(text, author=None, off=()):
         return "not_alphabetic"
     if text.startswith(("https", "/r/", "@")) and "link_or_mention" not in off:
         return "link_or_mention"
-    if author and "bot" in author.lower() and "bot" not in off:
+    if author and ("bot" in (name := author.lower()) or name == "automoderator") and (
+            "bot" not in off):
         return "bot"
     return None
 
@@ -96,7 +98,7 @@ def read_rows(source, progress=None, reading=Reading()):
     more than 1 in 100 rows are malformed.
     """
     name, fields, records = _open_source(source, progress, reading)
-    number, bad, first = 0, 0, ""
+    number, bad, first, doubts = 0, 0, "", Doubts(name)
     for some in chunked(records, CHUNK):
         part = Part(fields, [], [], len(some))
         for place, row in some:
@@ -110,12 +112,15 @@ def read_rows(source, progress=None, reading=Reading()):
         if bad * 100 > number:
             raise UserError(f"{name}: {bad} of the first {number} rows are malformed, more than "
                             f"1 in 100 (first: {first}); expected {EXPECTED}")
+        if reading.side is None:                              # pairs are wanted
+            doubts.look_at(part)
         yield part
     if not number:
         raise UserError(f"{name}: no message in it answers another; expected messages with their "
                         "replies (or, to search in its texts, give --column NAME)")
     if bad:
         say(f"{name}: malformed rows left out: {bad} of {number:,} (first: {first})")
+    doubts.tell()
 
 
 def _open_source(source, progress, reading):
@@ -135,6 +140,8 @@ def _open_source(source, progress, reading):
     if layout == PAIRS:
         return name, tuple(columns.values()), records
     messages = messages_of(name, records, columns)
+    if "time" in columns and layout == THREADS:
+        messages = in_order(messages, name)
     pairs = replies(name, messages) if layout == REPLIES else adjacent_turns(messages)
     return name, FIELDS, enumerate(pairs, start=1)
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import zlib
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +22,13 @@ from ..common.show import table
 from ..core.pairs import Split
 from ..core.text import Vocabulary
 from .corpus import Corpus, share_of, some_pairs
-from .formats import default_corpus
+from .formats import default_corpus, parts_of
 from .layouts import FIELDS, Reading
 from .pairs import RULES
 from .passes import read_splits, read_texts, word_counts
 from .split import BLOCK, FEWEST, LONG, SPLITS, split_pairs, straightness
 
-FORMAT = 14
+FORMAT = 15
 ARRAYS = ("ids", "offsets", "keys")    # of a Split
 
 
@@ -48,7 +49,7 @@ def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
     paths: files of pairs; reading: as in `read_rows`; vocabulary: gives the ids; None: the corpus
     gets its own. Raises UserError if files cannot be read or hold too few pairs.
     """
-    folder = Path(cache).expanduser()
+    paths, folder = [*chain.from_iterable(map(parts_of, paths))], Path(cache).expanduser()
     path = folder / f"{_cache_key(paths, text, reading)}.safetensors"
     corpus = _open(path)
     if vocabulary and not (corpus and corpus.vocabulary == vocabulary):
@@ -94,6 +95,8 @@ def _cache_key(paths, text, reading):
     for path in map(Path, paths):
         with user_errors(f"{path}: cannot be read", "name a file of pairs", (OSError, ValueError)):
             stat = path.stat()
+            if not path.is_file():
+                raise OSError("it is a pipe or a folder")
         named = str(path.parent.resolve() / path.name)        # a link's own name shows the kind
         # `cp -p`, `rsync -t` and tar set mtime even if the text has changed; nothing can set ctime
         files.append([named, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino])

@@ -1,14 +1,16 @@
 """What a text is: the one rule for pairs, messages, rows to search and sentences to encode."""
 
 import re
+from datetime import UTC, datetime
 from decimal import Decimal
+from math import inf
 from numbers import Real
 
 MISSING = ("None", "nan", "NaN", "NaT", "<NA>")    # also of floats, Decimals, pandas's times
 
 
 def text_of(value, where=""):
-    """The text in a cell, as str: None, NaN and NA become "", and a number becomes its digits.
+    """The text in a cell: None, NaN, NA and blanks become "", and a number becomes its digits.
 
     A list of a chat's content parts (strings, or dicts such as {"type": "text", "text": …}) becomes
     their texts. Anything else raises a TypeError that begins with `where` and shows the value.
@@ -16,24 +18,57 @@ def text_of(value, where=""):
     if hasattr(value, "as_py"):                               # arrow's
         value = value.as_py()
     if isinstance(value, str):
-        return value
+        return "" if value.isspace() else value
     if isinstance(value, list) and (len(value) < 2 or dict in map(type, value)) and all(
             isinstance(part, str) or _is_part(part) for part in value):
         parts = (part if isinstance(part, str) else part.get("text") for part in value
-                 if isinstance(part, str) or part.get("type") != "reasoning")
+                 if isinstance(part, str) or not is_thought(part))
         return " ".join(text for part in parts if (text := text_of(part, where)))
     if str(value) in MISSING:                                 # a list begins with "["
         return ""
     if isinstance(value, (Real, Decimal)) and not isinstance(value, bool):
         return str(int(value) if value % 1 == 0 else value)
     shown = str(value) if len(str(value)) <= 60 else f"{str(value)[:60]} …"
+    instead = f", such as one of its {', '.join(value)}" if isinstance(value, dict) else ""
     raise TypeError(f"{where}{type(value).__name__} {shown} is not text; expected a str or a "
-                    "number")
+                    f"number{instead:.100}")
+
+
+def is_thought(part):
+    """Whether a model thinks here, or calls a tool, and says nothing to the user."""
+    return bool(part.get("thought")) or part.get("type") in ("reasoning", "thinking") or (
+        part.get("channel") in ("analysis", "commentary"))
 
 
 def _is_part(part):
     """Whether this is a content part of a chat's message, and not itself a message."""
     return isinstance(part, dict) and {"type", "text"} & {*part} and "role" not in part
+
+
+def time_of(value):
+    """The time in a cell, in seconds since 1970: a number, or text as ISO 8601 has it. Or None."""
+    try:
+        time = float(value)
+        while 1e11 < time < inf:                              # milliseconds, or even less
+            time /= 1_000
+        return time if abs(time) < inf else None
+    except (TypeError, ValueError):
+        pass
+    try:
+        time = datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def misread(text):
+    """What a text was before a program read its UTF-8 as cp1252 or Latin-1; None if it did not."""
+    for encoding in ("cp1252", "latin-1"):
+        try:
+            return text.encode(encoding).decode("utf-8")
+        except UnicodeError:
+            pass
+    return None
 
 
 def id_of(value):

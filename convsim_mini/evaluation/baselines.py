@@ -82,6 +82,12 @@ def bag_cosines(texts, left, right, vocabulary=None):
             for row, weight in weights.items()}
 
 
+def words_in_common(encoder, texts, left, right):
+    """Cosines of a SentenceEncoder's weighted words of texts[left[i]], texts[right[i]]: (n,)."""
+    words = encoder.words_of(texts)
+    return np.asarray(words[left].multiply(words[right]).sum(axis=1)).ravel()
+
+
 def means_of_words(run, texts, weight=None):
     """Means of a run's vectors of a text's words, Σ weight(word) v(word) / their number: (B, d).
 

@@ -16,12 +16,14 @@ import numpy as np
 from ..common.cli import UserError, user_errors
 from ..core.layers import l2_normalize_forward
 from ..data.labelled import DataSet, find as find_files, rows_of
+from ..inference.index import WORDS
+from ..inference.sentence_encoder import encoder_of
 from ..inference.tfidf import document_frequency, tfidf, vocabulary_of
 from ..training.dev import dot_products
-from .baselines import pair_baselines
+from .baselines import pair_baselines, words_in_common
 from .metrics import average_precision, difference, ranking_scores, top_of_ranking
 
-COMPARED = "trained"
+COMPARED = "trained, with words"
 TASK_3 = DataSet("the English XML of SemEval Task 3", ("*.xml",), ("cqa",))
 SEARCH_ENGINE, TFIDF = "search engine's order", "TF-IDF cosine"
 OWN = Path(__file__).with_name("own_cqa.xml")
@@ -88,14 +90,22 @@ def read(path):
         question.candidates.append(Candidate(
             row.RELQ_ID, row.RELQ_RANKING_ORDER, row.RELQ_RELEVANCE2ORGQ != "Irrelevant", related))
     if not questions:
-        raise UserError(f"{path}: contains no question; expected {TASK_3.name}")
+        raise UserError(f"{path}: contains no question of subtask B (OrgQuestion); expected "
+                        f"{TASK_3.name}; move other files away")
     return list(questions.values())
 
 
 def scores(run, questions, encode):
-    """Cosines of embeddings: row name → (n,), for the candidates of all questions."""
-    return {"trained": cosines(
+    """Cosines of embeddings: row name → (n,), for the candidates of all questions.
+
+    For a Run also with its words in common (ours): meaning + words, as in a search.
+    """
+    rows = {"trained": cosines(
         questions, lambda texts: l2_normalize_forward(np.asarray(encode(texts), np.float64))[0])}
+    if run:
+        counted = words_in_common(encoder_of(run), texts_of(questions), *pairs_of(questions))
+        rows["trained, with words"] = rows["trained"] + WORDS[0] * counted
+    return rows
 
 
 def baselines(run, questions):

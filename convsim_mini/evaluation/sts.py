@@ -20,11 +20,12 @@ import scipy.stats
 from ..common.cli import UserError
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..core.layers import l2_normalize_forward
+from ..inference.index import WORDS
 from ..inference.sentence_encoder import encoder_of
-from .baselines import pair_baselines
+from .baselines import pair_baselines, words_in_common
 from .metrics import correlation, difference, pearson, spearman, without_interval
 
-COMPARED = "trained, as cosine"
+COMPARED = "trained, with words"
 COLUMNS = "genre", "file", "year", "id", "score", "sentence1", "sentence2"
 OWN = Path(__file__).with_name("own_sts.csv")
 OWN_NOTE = ("The built-in set has 120 pairs made for this project, each scored once. It shows that "
@@ -146,14 +147,20 @@ def _set(folder, name, count):
 def scores(run, sts, encode):
     """The similarity of each pair, without and with a Run's tuned matrix: row → (n,).
 
-    It is given as −arccos of the cosine, as in the paper, and as the cosine itself (ours). These
-    differ in Pearson's r, because −arccos spreads out cosines near 1.
+    It is given as −arccos of the cosine, as in the paper, as the cosine itself (ours), and, for a
+    Run, with its words in common (ours): meaning + words, as in a search. The first two differ in
+    Pearson's r, because −arccos spreads out cosines near 1.
     """
     encoders = {"trained": encode}
     if run and run.tuned is not None and not sts.is_mean:    # it was learned on train
         encoders["trained, tuned"] = encoder_of(run, tuned=True).encode
     rows = {row: angular_similarity(*unit_vectors(one, sts)) for row, one in encoders.items()}
-    return rows | {f"{row}, as cosine": np.cos(angle) for row, angle in rows.items()}
+    rows |= {f"{row}, as cosine": np.cos(angle) for row, angle in rows.items()}
+    if run:
+        counted = words_in_common(encoder_of(run), texts_of(sts), *sides(sts))
+        rows |= {f"{row}, with words": rows[f"{row}, as cosine"] + WORDS[0] * counted
+                 for row in encoders}
+    return rows
 
 
 def baselines(run, sts):

@@ -1,1 +1,1 @@
-"""A run as a folder for sentence-transformers, or for just NumPy and regex."""
+"""A run as a folder for sentence-transformers, or for just NumPy, SciPy, regex."""

@@ -1,4 +1,4 @@
-"""Export a run as a folder for sentence_transformers, or for just NumPy and regex.
+"""Export a run as a folder for sentence_transformers, or for NumPy, SciPy and regex.
 
     python -m convsim_mini.export RUN --out DIR
 

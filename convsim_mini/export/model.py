@@ -1,4 +1,4 @@
-"""Turn sentences into vectors with only NumPy and regex. With this folder on Python's path:
+"""Turn sentences into vectors with NumPy, SciPy and regex. With this folder on Python's path:
 
     from model import load
     vectors = load().encode(["How old are you?", "What is your age?"])

@@ -1,13 +1,10 @@
-"""Faster twins of core's functions: threads, compiled loops, CUDA kernels. `install` puts them in.
+"""Faster twins of a few of core's functions: threads, CUDA kernels. `install` puts them in.
 
 core/ holds the definitions. A twin has the name of its function. The twin in host.py runs on NumPy
 arrays, the twin in kernels.py on CuPy arrays; a test compares each with its definition.
 
-    twins.py          the table of functions and twins
-    fingerprints.py   which functions of core are unchanged since their twins were tested
     host.py           NumPy on all cores
     threads.py        how work is shared out among the cores, and how freed memory is kept
-    loops.py          two loops that numba compiles if it is installed
     kernels.py        calls of the GPU kernels, whose code is in the .cu files
     cuda.py           how a kernel is compiled and started
     devices.py        the choice of host or GPU
@@ -16,32 +13,60 @@ If you change a function of core, your version runs instead of its twin. CONVSIM
 environment, or `train --plain`, switches off all twins, which is what you want in a debugger.
 """
 
+import inspect
 import os
 import sys
+import zlib
 
 import numpy as np
 
+from ..core import arrays, attention, dropout, embeddings, losses, optim, transformer_layers
+
 PLAIN = "CONVSIM_PLAIN"
 INSTALLED = set()    # numpy, cupy or both: twins for their arrays are installed
+TESTED = {           # functions that have a twin, with the `checksum` that their tests saw
+    "matmul": "04aaa649", "sum_rows": "59c7d87f", "sgd": "4501e18f",
+    "adam": "526e5a0d", "update_rows": "cfd7ef23", "batch_softmax": "4754d19b",
+    "attention": "54b5f03f", "dropout": "fcf8b2d9", "layer_norm": "b13e48b6",
+}
+MODULES = arrays, attention, dropout, embeddings, losses, optim, transformer_layers
 
 
 def install(xp=np):
     """Register the twins for arrays of module xp, numpy or cupy, for the rest of the process.
 
-    A changed function of core is named on stderr and gets no twin. The backward of a changed
-    forward gets none either, nor the forward of a changed backward: the two share a cache.
+    A function of core that was changed is named on stderr and gets no twin; nor does the backward
+    of a changed forward, or the forward of a changed backward: the two share a cache.
     """
-    from .fingerprints import changed, layer_of, place_of
-    from .twins import TWINS
+    from . import host, kernels
     if xp in INSTALLED or os.environ.get(PLAIN, "0") != "0":
         return
     INSTALLED.add(xp)
-    twins = {plain: of_host if xp is np else of_gpu for plain, (of_host, of_gpu) in TWINS.items()}
-    edited = [plain for plain in changed(TWINS) if twins[plain]]
-    for plain in edited:
-        print(f"{place_of(plain)}: {plain.__name__} was changed, or what it uses; your version "
-              "runs instead of its faster twin", file=sys.stderr)
-    layers = set(map(layer_of, edited))
-    for plain, twin in twins.items():
-        if twin and layer_of(plain) not in layers:
-            plain.register(xp.ndarray, twin)
+    for name, tested in TESTED.items():
+        plain = functions(name)
+        twins = [getattr(host if xp is np else kernels, one.__name__, None) for one in plain]
+        if all(twins) and checksum(plain) != tested:
+            print(f"core/{plain[0].__module__.rpartition('.')[2]}.py: {name} was changed, or what "
+                  "it uses; your version runs instead of its faster twin", file=sys.stderr)
+        elif all(twins):
+            for one, twin in zip(plain, twins):
+                one.register(xp.ndarray, twin)
+
+
+def functions(name):
+    """The functions of core with this name, or with _forward and _backward behind it."""
+    found = [vars(module).get(name + end) for module in MODULES
+             for end in ("", "_forward", "_backward")]
+    return [*dict.fromkeys(one for one in found if hasattr(one, "plain"))]
+
+
+def checksum(some):
+    """CRC-32, in hexadecimal, of the code of functions of core and of those that they call."""
+    code, todo = {}, list(map(inspect.unwrap, some))
+    for part in todo:                                         # which grows meanwhile
+        if part.__qualname__ not in code:
+            code[part.__qualname__] = inspect.getsource(part)
+            used = map(part.__globals__.get, part.__code__.co_names)
+            todo += [one for one in map(inspect.unwrap, used) if inspect.isfunction(one)
+                     and one.__module__.startswith(arrays.__package__)]
+    return f"{zlib.crc32(''.join(code.values()).encode()):08x}"

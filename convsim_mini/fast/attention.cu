@@ -1,25 +1,21 @@
 // The kernels of attention.py. A block has one head of one sentence: n words with WIDTH = d/h
 // numbers each. WIDTH is compiled in and may be up to 420 on an A100. Keys and values are loaded
 // into shared memory in tiles of 32 words, one word for each of a warp's 32 lanes. So any length
-// fits, and no n × n array is ever written. Shared memory is the bottleneck: it takes as long to
-// deliver 32 numbers to a warp as four multiplications do. So a warp has four words of the sentence
-// at once: a number of a tile, once read, serves all four, and the four words' own numbers lie side
-// by side and are read together. That is 2 reads for 4 multiplications; word by word it would be 8.
+// fits, and no n × n array is ever written. Shared memory is the bottleneck: reading 32 numbers
+// takes a warp as long as four multiplications. So a warp has four words of the sentence at once: a
+// number of a tile serves all four, whose own numbers lie side by side and are read together.
 #define TILE 32
 #define WARPS 4
 #define WORDS 4
 #define ROW (WIDTH | 1)                                       // odd: see load_tile
 #define COLUMNS ((WIDTH + 31) / 32)                           // of a lane, among WIDTH
+#define WARP_NUMBER __shfl_sync(~0u, threadIdx.x / 32, 0)     // all lanes know that it is the same
 
 // One number for each of a warp's words; all of them are read at once.
 struct __align__(16) PerWord { real of[WORDS]; };
 
-// All lanes take lane 0's answer; otherwise the compiler would not know that they stay together.
-__device__ int warp_number() { return __shfl_sync(0xffffffffu, threadIdx.x / 32, 0); }
-
-// Copies 32 words from `first` on, or as many as there are, of two arrays into shared memory. Each
-// lane will read its own row. Rows begin ROW numbers apart; because ROW is odd, the lanes read from
-// 32 different memory banks at once.
+// Copies up to 32 words from `first` on, of two arrays, into shared memory. Later each lane reads a
+// row of its own; because ROW is odd, they then read from 32 different memory banks at once.
 __device__ void load_tile(const real* a, int a_stride, const real* b, int b_stride, int first,
                           int n, real* tile_a, real* tile_b) {
     int count = min(TILE, n - first) * WIDTH;
@@ -75,7 +71,7 @@ __device__ u64 score_counter(i64 begin, int head, int n, int i, int j) {
 extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets, real* y,
                                              real* log_sums, int heads, u64 key, int threshold) {
     extern __shared__ __align__(16) real shared[];
-    int head = blockIdx.x % heads, d = heads * WIDTH, lane = threadIdx.x % 32, warp = warp_number();
+    int head = blockIdx.x % heads, d = heads * WIDTH, lane = threadIdx.x % 32, warp = WARP_NUMBER;
     int sentence = (gridDim.x - 1 - blockIdx.x) / heads;      // first the last, which is longest
     i64 begin = offsets[sentence];
     int n = offsets[sentence + 1] - begin;
@@ -86,7 +82,7 @@ extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets
         int first = round + warp * WORDS;                     // of this warp's words
         load_own(q, 3 * d, first, n, 1 / sqrt(real(WIDTH)), query);
         PerWord sum[COLUMNS] = {}, total = {}, top;
-        for (int w = 0; w < WORDS; ++w) top.of[w] = minus_infinity();
+        for (int w = 0; w < WORDS; ++w) top.of[w] = MINUS_INFINITY;
         for (int tile = 0; tile < n; tile += TILE) {
             // a sentence that fits into one tile is loaded once
             if (round == 0 || n > TILE) load_tile(k, 3 * d, v, 3 * d, tile, n, keys, values);
@@ -94,7 +90,7 @@ extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets
             __syncwarp();                                     // query is complete
             PerWord score = dots_of(query, keys + lane * ROW);
             for (int w = 0; w < WORDS; ++w) {
-                real s = tile + lane < n ? score.of[w] : minus_infinity();
+                real s = tile + lane < n ? score.of[w] : MINUS_INFINITY;
                 real highest = max(top.of[w], warp_max(s)), shrink = exp(top.of[w] - highest);
                 real e = exp(s - highest);
                 total.of[w] = total.of[w] * shrink + warp_sum(e);
@@ -120,23 +116,17 @@ extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets
 // There are two sweeps. In each, a warp has four words a and goes through all words b, a tile at a
 // time. In the first, a are queries and b keys: dq_a = Σ_b ds_ab k_b/√m. In the second (by_keys), a
 // are keys and b queries: dk_a = Σ_b ds_ba q_b/√m, dv_a = Σ_b p_ba dy_b. The formulas are in core's
-// attention_backward; m is WIDTH. _qk: queries or keys, for scores; _dv: dy or values, for dp.
-extern "C" __global__ void attention_backward(const real* dy, const real* y, const real* qkv,
-                                              const i64* offsets, const real* log_sums, real* dots,
-                                              real* dqkv, int heads, u64 key, int threshold) {
+// attention_backward; m is WIDTH, dots_i Σ_l p_il dp_il. _qk: queries or keys; _dv: dy or values.
+extern "C" __global__ void attention_backward(const real* dy, const real* qkv, const i64* offsets,
+                                              const real* log_sums, const real* dots, real* dqkv,
+                                              int heads, u64 key, int threshold) {
     extern __shared__ __align__(16) real shared[];
-    int head = blockIdx.x % heads, d = heads * WIDTH, lane = threadIdx.x % 32, warp = warp_number();
+    int head = blockIdx.x % heads, d = heads * WIDTH, lane = threadIdx.x % 32, warp = WARP_NUMBER;
     int sentence = (gridDim.x - 1 - blockIdx.x) / heads;
     i64 begin = offsets[sentence];
     int n = offsets[sentence + 1] - begin;
-    dy += begin * d + head * WIDTH, y += begin * d + head * WIDTH;
+    dy += begin * d + head * WIDTH;
     dots += begin * heads + head, log_sums += begin * heads + head;
-    for (int i = warp; i < n; i += WARPS) {                   // Σ_l p_il dp_il = dy_i · y_i
-        real sum = 0;
-        for (int c = lane; c < WIDTH; c += 32) sum += dy[i * d + c] * y[i * d + c];
-        sum = warp_sum(sum);
-        if (lane == 0) dots[i * heads] = sum;
-    }
     const real *q = qkv + begin * 3 * d + head * WIDTH, *k = q + d, *v = k + d;
     real *tile_qk = shared, *tile_dv = tile_qk + TILE * ROW, scale = 1 / sqrt(real(WIDTH));
     PerWord* own_qk = (PerWord*)(tile_dv + TILE * ROW) + warp * (2 * WIDTH + 2 * TILE);

@@ -1,6 +1,7 @@
 // This text is put before every .cu file. `real` is float or double, the type of the arrays.
 typedef long long i64;
 typedef unsigned long long u64;
+#define MINUS_INFINITY __int_as_float(0xff800000)
 
 __device__ real warp_sum(real x) {                            // every lane gets the sum of all 32
     for (int by = 16; by; by /= 2) x += __shfl_xor_sync(0xffffffffu, x, by);
@@ -11,20 +12,6 @@ __device__ real warp_max(real x) {
     for (int by = 16; by; by /= 2) x = max(x, __shfl_xor_sync(0xffffffffu, x, by));
     return x;
 }
-
-// Every thread of the block, which must be whole warps, gets the sum or the maximum over all.
-template <bool largest> __device__ real over_block(real x) {
-    __shared__ real parts[32];
-    int t = threadIdx.y * blockDim.x + threadIdx.x, warps = blockDim.x * blockDim.y / 32;
-    x = largest ? warp_max(x) : warp_sum(x);
-    __syncthreads();                                          // all have read the last call's
-    if (t % 32 == 0) parts[t / 32] = x;
-    __syncthreads();
-    x = parts[t % 32 < warps ? t % 32 : 0];
-    return largest ? warp_max(x) : warp_sum(t % 32 < warps ? x : 0);
-}
-
-__device__ real minus_infinity() { return __int_as_float(0xff800000); }
 
 // The dropout factor of the value with this counter: 0 or 1/(1 − rate), decided by byte
 // counter % 8 of a random word.

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..common.cli import UserError, python_m
 from . import install
-from .loops import numba_module
 from .threads import number_of_cores
 
 INSTALL_CUPY = ('pip install "cupy-cuda12x[ctk]>=14,<15"   (CUDA 13 drivers: '
@@ -52,12 +51,11 @@ def device_module(device, precision="tf32", number=0):
 
 
 def machine(xp):
-    """The name of the GPU, or of the processor with its cores in use and the version of numba."""
+    """The name of the GPU, or of the processor with its cores in use."""
     if xp is not np:
         return xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)["name"].decode()
     info = Path("/proc/cpuinfo")                              # Linux
     told = info.read_text(encoding="utf-8") if info.exists() else ""
     names = re.findall(r"model name\s*:\s*(.+)", told)
     name = (names or [platform.processor() or platform.machine()])[0]
-    loops = f", numba {numba_module().__version__}" if numba_module() else ""
-    return f"{name}, {number_of_cores()} cores{loops}"
+    return f"{name}, {number_of_cores()} cores"

@@ -71,46 +71,27 @@ def fair_shares(work):
     return [slice(a, b) for a, b in zip(cuts, cuts[1:])]
 
 
-def for_rows(function, x):
-    """Call function(slice) on all cores, for slices that together cover the rows of x.
-
-    A slice is a megabyte of x, which fits in a core's cache.
-    """
-    at_once = max(1, 2**20 // max(1, x[:1].nbytes))
-    slices = [slice(first, first + at_once) for first in range(0, len(x), at_once)]
-    on_all_cores(lambda share: [function(rows) for rows in slices[share]],
-                 fair_shares(np.arange(len(slices))))
-
-
 def product(a, b):
-    """The matrix product a b of one pair: (n, k), (k, m) → (n, m). See `products`."""
-    return products((a, b))[0]
+    """The matrix product a b: (n, k), (k, m) → (n, m), on either device. They may be transposed.
 
-
-def products(*pairs):
-    """The list of matrix products a b of pairs (a, b), on either device. Factors may be transposed.
-
-    After `use_all_cores`, the cores share the rows of each `a`.
+    After `use_all_cores`, the cores share the rows of `a`.
     """
-    multiplications = sum(a.size * b.shape[1] for a, b in pairs)
-    if not _own_threads or multiplications < LARGE_PRODUCT or array_module(pairs[0][0]) is not np:
-        return [a @ b for a, b in pairs]
-    results = [np.empty((len(a), b.shape[1]), np.result_type(a, b)) for a, b in pairs]
-    cores = number_of_cores()
+    if not _own_threads or a.size * b.shape[1] < LARGE_PRODUCT or array_module(a) is not np:
+        return a @ b
+    y, cores = np.empty((len(a), b.shape[1]), np.result_type(a, b)), number_of_cores()
 
     def share(k):
-        for (a, b), y in zip(pairs, results):
-            rows = slice(k * len(a) // cores, (k + 1) * len(a) // cores)
-            np.matmul(a[rows], b, out=y[rows])
+        rows = slice(k * len(a) // cores, (k + 1) * len(a) // cores)
+        np.matmul(a[rows], b, out=y[rows])
     on_all_cores(share, range(cores))
-    return results
+    return y
 
 
 def use_all_cores():
     """Set up the whole process for speed, which commands that compute a lot do first.
 
     The twins are installed and freed memory is kept. Each BLAS library that threadpoolctl knows
-    gets one thread, whatever OPENBLAS_NUM_THREADS says; `products` uses our threads instead.
+    gets one thread, whatever OPENBLAS_NUM_THREADS says; `product` uses our threads instead.
     OpenBLAS's threads wait for each other by spinning, which takes most of a step's time when other
     processes are busy.
     """

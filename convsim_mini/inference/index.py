@@ -20,6 +20,7 @@ from ..fast.threads import product
 from .tfidf import Tfidf, tfidf_of
 
 FILE = "index.safetensors"    # in an index's folder
+OTHERS = 4    # rows with the same text that a Hit shows
 WORDS = 1.0, 0.3    # weights of TF-IDF for messages, replies (ours: report/README.md)
 
 
@@ -32,6 +33,7 @@ class Hit(NamedTuple):
     number: int       # of the row, from 1; rows without text count
     row: dict[str, Any]    # column → value; for a text file {"line": …}
     copies: int       # rows with the same text, of which this is the first
+    others: list[dict[str, Any]]    # some of the other such rows, which may have other answers
 
 
 def as_json(row):
@@ -105,13 +107,18 @@ class Index:
         copies = np.bincount(self.first)
         distinct = np.flatnonzero(copies)
         learned = product(self.vectors, self.encoder.encode(sentences).T).T    # (q, n)
-        found = []
+        found: list[list[Hit]] = []
         for meaning, counted in zip(learned, self.tfidf.scores(sentences)):    # (n,) each
             both = meaning + words * counted
             places = distinct[nearest(both[distinct], top)].tolist()
             found.append([Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
-                              self.row(k), int(copies[k])) for k in places])
+                              self.row(k), int(copies[k]), self._others(k) if copies[k] > 1 else [])
+                          for k in places])
         return found
+
+    def _others(self, place: int) -> list[dict[str, Any]]:
+        same = np.flatnonzero(self.first == place)[1:1 + OTHERS]
+        return [self.row(k) for k in same.tolist()]
 
 
 def index_of(encoder, rows):
@@ -133,7 +140,7 @@ def open_index(folder, encoder):
     Raises UserError if it is missing or damaged, or was made by another run or with other options.
     """
     again = f"make another: {python_m('convsim_mini.encode RUN --file FILE --index DIR')}"
-    arrays, about = load_arrays(Path(folder, FILE), again)
+    arrays, about = load_arrays(Path(folder, FILE).expanduser(), again)
     made_by = about.get("made_by", {})
     differ = [name for name, value in encoder.identity.items() if made_by.get(name) != value]
     if differ:
@@ -184,26 +191,45 @@ def add_to_index(encoder, rows, folder, key=None):
                             f"hold {rows.column} and {rows.paired}; use the same columns, and "
                             "--replies only if it was used before, or make another index")
         kept, new = without_copies(index, rows.rows, key)
-        if not new:
+        if not new and len(kept) == len(index):
             return f"0 added; {len(index):,} rows"
-        added = index_of(encoder, rows._replace(rows=new))
         replaced = f", {len(index) - len(kept):,} replaced" if key else ""
-        index = replace(index, vectors=np.concatenate([index.vectors[kept], added.vectors]),
-                        rows=[*(index.rows[k] for k in kept), *added.rows])
-        return f"{len(added):,} added{replaced}; {save_index(index, folder)}"
+        index = replace(index, vectors=index.vectors[kept], rows=[index.rows[k] for k in kept])
+        if new:
+            added = index_of(encoder, rows._replace(rows=new))
+            index = replace(index, vectors=np.concatenate([index.vectors, added.vectors]),
+                            rows=index.rows + added.rows)
+        return f"{len(new):,} added{replaced}; {save_index(index, folder)}"
 
 
 def without_copies(index, rows, key):
     """The places of those rows of an Index that stay, and the new rows that it lacks.
 
-    A row whose key is empty replaces no other row.
+    Of rows with the same key only the last one stays. A row whose key is empty replaces no other.
     """
-    known, names, new = {*index.rows}, index.row(0), {}
+    def name_of(row):                                         # what tells this row from others
+        return key and id_of(row.get(key)) or _content(row)
+
+    names, last, kept, held = index.row(0), {}, [], set()
     for row in rows:
         if key and key not in row:
             raise UserError(f'--key {key}: is not a column; the columns are {", ".join(row)}')
-        row = {name: row[name] for name in names if name in row} | row    # in the index's order
-        if (text := as_json(row)) not in known:
-            new[id_of(row[key]) or text if key else text] = row    # the last of equal keys counts
-    kept = [k for k in range(len(index)) if not key or id_of(index.row(k).get(key)) not in new]
-    return kept, [*new.values()]
+        last[name_of(row)] = {name: row[name] for name in names if name in row} | row    # in order
+    for place in range(len(index)):
+        row = index.row(place)
+        name = name_of(row)
+        if name not in last or _content(row) == _content(last[name]) and not (key and name in held):
+            kept.append(place)
+            held.add(name)
+    return kept, [row for name, row in last.items() if name not in held]
+
+
+def _content(row):
+    """The texts in a row, so that the same row of a CSV and of a Parquet file are equal."""
+    texts = {}
+    for name, value in row.items():
+        try:
+            texts[name] = text_of(value)
+        except TypeError:                                     # a list, a date …
+            texts[name] = str(value)
+    return frozenset(item for item in texts.items() if item[1])

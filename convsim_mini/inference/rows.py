@@ -38,10 +38,10 @@ def rows_of_texts(texts, replies=False):
 def rows_of(source, reading=Reading()):
     """The Rows of a file (its name), a table as in `rows_of_table`, or an iterable of texts."""
     if isinstance(source, (str, Path)):
-        return rows_of_file(Path(source), reading)
+        return rows_of_file(Path(source).expanduser(), reading)
     if not (hasattr(source, "columns") or isinstance(source, Mapping)):
         source = [*source]
-        if source and (isinstance(source[0], str) or not hasattr(source[0], "__len__")):
+        if source and (isinstance(source[0], (str, bytes)) or not hasattr(source[0], "__len__")):
             return rows_of_texts(source)
     return _rows_of_table(source, reading)
 

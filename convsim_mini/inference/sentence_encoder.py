@@ -17,8 +17,9 @@ from ..core.text import UNKNOWN
 from ..data.layouts import Reading
 from ..data.texts import texts_of
 from ..core.layers import l2_normalize_forward
-from .index import Hit, Index, index_of, open_index
+from .index import WORDS, Hit, Index, index_of, open_index
 from .rows import rows_of
+from .tfidf import weighted_once
 
 
 class SentenceEncoder(BiEncoder):
@@ -109,6 +110,19 @@ class SentenceEncoder(BiEncoder):
         if isinstance(sentences, str):
             return index.search([sentences], k, words)[0]
         return index.search([*texts_of(sentences)], k, words)
+
+    def scores(self, a: list[str], b: list[str], words: float = WORDS[0]) -> np.ndarray:
+        """How alike texts are, meaning + words · words in common, as a search adds them.
+
+        That is the cosine of the learned vectors plus `words` times the cosine of weighted words;
+        0: only meaning. a: n texts, b: m texts → float32 (n, m)
+        """
+        u, v = self.encode(a), self.encode(b)
+        return u @ v.T + np.float32(words) * (self.words_of(a) @ self.words_of(b).T).toarray()
+
+    def words_of(self, sentences: Iterable[str]) -> Any:
+        """The weighted words (pieces) of n sentences as unit vectors: CSR (n, pieces + 1)."""
+        return weighted_once(self.packed(texts_of(sentences)), self.vocabulary.probabilities())
 
     @staticmethod
     def similarity(a: ArrayLike, b: ArrayLike) -> np.ndarray:

@@ -12,6 +12,7 @@ import scipy.sparse.linalg
 
 from ..core.text import UNKNOWN, Vocabulary, tokenize
 
+A = 3e-3    # of a/(a + p): 1e-3 is 0.1 to 0.2 points worse on the three genres of STS
 CSC = "data", "indices", "indptr"    # the parts of a csc_matrix
 
 
@@ -38,6 +39,21 @@ def tfidf(packed, sentences, df):
     weighted = counts.multiply(np.log((1 + sentences) / (1 + df))).tocsr()
     norm = scipy.sparse.linalg.norm(weighted, axis=1)[:, None]
     return weighted.multiply(1 / np.maximum(norm, 1e-12)).tocsr()
+
+
+def weighted_once(packed, probabilities):
+    """Unit vectors that count each id of a sentence once, with the weight a/(a + p).
+
+    Rare ids say most (Arora et al. 2017). This is what similarity adds to meaning: unlike a search,
+    two sentences have no rows around them that say how rare a word is, so p is train's.
+    packed: of B sentences; probabilities: p of each id, (ids,) → CSR (B, ids)
+    """
+    once = term_counts(packed, len(probabilities))
+    weight = A / (A + probabilities)
+    weight[UNKNOWN] = 0                                       # two unknown words are not the same
+    once.data = weight[once.indices].astype(np.float32)
+    norm = scipy.sparse.linalg.norm(once, axis=1)[:, None]
+    return once.multiply(1 / np.maximum(norm, 1e-12)).tocsr()
 
 
 def vocabulary_of(texts):

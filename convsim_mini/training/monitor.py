@@ -121,7 +121,7 @@ def plot_curves(path, losses, measured, best):
     _curve(right, measured, "nli", "NLI, accuracy of three classes  (at random: 33%)", "s--")
     right.set_ylim(0)
     right.set(title="True reply among the best N of 100, on dev", ylabel="messages (%)")
-    _curve(wrong, losses, "loss", "replies, training", "-")
+    _curve(wrong, losses, "loss", "replies, training (falls when pairs are seen again)", "-")
     _curve(wrong, losses, "nli_loss", "second task, training", "-")
     _curve(wrong, measured, "dev_loss", "replies, dev")
     wrong.set(title="Loss in training and on dev", ylabel="loss per pair")

@@ -7,7 +7,7 @@ import os
 
 from ..common.cli import Parser, UserError
 from ..common.lines import read_object
-from ..config import GROUPS, PRESETS, SYNONYMS, Config
+from ..config import GROUPS, PRESET_OF, PRESETS, SYNONYMS, Config
 from ..core.initial import parameter_shapes
 from ..core.model import ENCODERS
 from ..fast import PLAIN
@@ -42,6 +42,8 @@ def config_of(given):
     config = config_from_dict(below | file | options)         # each overrides those to its left
     places = {name: absolute(place) for name in ("init", "nli", "data", "cache", "pairs")
               if (place := getattr(config, name))}
+    if config.model.start not in ("corpus", "random"):
+        places["model"] = dataclasses.replace(config.model, start=absolute(config.model.start))
     config = dataclasses.replace(config, **places)            # to be found from any folder
     if origin:
         check_shapes(config, origin)
@@ -55,8 +57,7 @@ def expanded(given):
     """Settings with shorthands expanded: an `encoder` means a preset; `epochs` unset the steps."""
     given = ({"steps": None} if "epochs" in given else {}) | given
     if encoder := given.pop("encoder", None):
-        preset = ENCODERS[encoder].preset if encoder in ENCODERS else "chat"
-        given = {"preset": preset, "model.encoder": encoder} | given
+        given = {"preset": PRESET_OF.get(encoder, "chat"), "model.encoder": encoder} | given
     return given
 
 
@@ -98,7 +99,7 @@ def inherited(origin, asked):
 def absolute(place):
     """The absolute name of a folder (links resolved), or of each file in a list (links kept)."""
     if isinstance(place, list):
-        return [os.path.abspath(path) for path in place]
+        return [os.path.abspath(os.path.expanduser(path)) for path in place]
     if (found := os.path.expanduser(place)).startswith("~"):
         raise UserError(f"{place}: there is no such home folder; give another folder (--cache for "
                         "prepared corpora)")

@@ -136,7 +136,7 @@ def _run_of(path, about):
 
 def file_of(run):
     """A run's file, given that file or its folder. Raises UserError."""
-    path = Path(run)
+    path = Path(run).expanduser()
     if path.is_file():
         return path
     if Path(path, MODEL).is_file():

@@ -68,11 +68,12 @@ def _fault(config):
     model, dim = config.model, config.model.embedding_dim
     if model.encoder not in ENCODERS:
         return f"model.encoder {model.encoder}: expected {', '.join(ENCODERS)}"
-    encoder = ENCODERS[model.encoder]
-    if "heads" in encoder.settings and (dim % model.heads or dim % 2):
+    is_transformer = model.encoder == "transformer"
+    if is_transformer and (dim % model.heads or dim % 2):
         return f"model.embedding_dim {dim}: expected an even multiple of the {model.heads} heads"
-    if model.bag and "bag" not in encoder.settings:
-        return f"model.bag true: a {encoder.short} has no bag; use it with --encoder transformer"
+    if model.bag and not is_transformer:
+        return (f"model.bag true: a {ENCODERS[model.encoder].short} has no bag; use it with "
+                "--encoder transformer")
     if len(config.columns) not in (0, 2):
         return f"columns {' '.join(config.columns)}: expected two names, for input and response"
     return None

@@ -83,8 +83,8 @@ def hashing(lines):
         chunk).toarray()
 
 
-CONTENDERS = {"convsim_mini": ("ours", ours), "convsim_mini, numba": ("numba", ours),
-              "model2vec": ("", model2vec), "fastText": ("", fasttext),
+CONTENDERS = {"convsim_mini": ("ours", ours), "model2vec": ("", model2vec),
+              "fastText": ("", fasttext),
               "scikit-learn's HashingVectorizer": ("", hashing)}
 
 

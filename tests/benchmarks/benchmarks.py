@@ -8,7 +8,7 @@ NumPy's and PyTorch's BLAS get in each other's way; they take turns for several 
 are compared. Children run without OPENBLAS_CORETYPE, so that OpenBLAS chooses the kernels that suit
 the processor. "Of sgemm" is a share of the rate of NumPy's 2048³ product in the same run. With
 --busy N, N processes compute beside them all the time. Reads Reddit pairs where CONVSIM_DATA is
-set. Needs torch, numba, and what benchmark_text.py needs.
+set. Needs torch and what benchmark_text.py needs.
 """
 
 import argparse
@@ -28,9 +28,9 @@ from convsim_mini.common.show import markdown
 
 CORES = os.cpu_count()
 HEADERS = ["task", "contender", "time", "peak memory", "of sgemm", "its time / ours"]
-DAN = {"convsim_mini": ("ours", CORES), "convsim_mini, numba": ("numba", CORES),
+DAN = {"convsim_mini": ("ours", CORES),
        **{f"PyTorch, {n} threads": ("bag", n) for n in {1, CORES}}}    # name → contender, threads
-TRANSFORMER = {"convsim_mini": ("numba", CORES), "PyTorch, padded": ("padded", CORES),
+TRANSFORMER = {"convsim_mini": ("ours", CORES), "PyTorch, padded": ("padded", CORES),
                "PyTorch, packed": ("packed", CORES), "sgemm": ("sgemm", CORES)}
 CASES = {f"DAN, {task}, {size:,} pairs": Case("paper", task, size, DAN, "cpu", (10, 50, 1))
          for size in (128, 1024) for task in ("training", "encoding")}

@@ -102,10 +102,10 @@ def load_batches(path):
 def step_of(name, batches, words, bigrams, config, training, device):
     """A contender's function of k: one step on batch k, or its sentences' vectors.
 
-    name: "ours", the same with "numba", "bag" (PyTorch's DAN) or a PyTorch Transformer: "padded",
-    "packed", "nested", or nested and "compiled". On a GPU a step returns before it is done.
+    name: "ours", "bag" (PyTorch's DAN) or a PyTorch Transformer: "padded", "packed", "nested", or
+    nested and "compiled". On a GPU a step returns before it is done.
     """
-    if name in ("ours", "numba"):
+    if name == "ours":
         return ours(batches, words, bigrams, config, training, device)
     import torch
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count())))
@@ -231,7 +231,7 @@ def work(name, case, path):
     batches, *sizes = load_batches(path)
     config = config_of(parse(["--preset", case.preset, *case.options])).model
     training, sentences = case.task == "training", batches[0].sentences
-    if case.task == "bulk" and name not in ("ours", "numba"):
+    if case.task == "bulk" and name != "ours":
         batches = by_length(sentences)
     step = each = step_of(name, batches, *sizes, config, training, case.device)
     if case.task == "bulk":
@@ -337,14 +337,10 @@ def sgemm(device="cpu"):
 
 
 def settle(name):
-    """What a contender does before all else. name: "numba" is ours with it."""
+    """What a contender does before all else."""
     from convsim_mini.fast.threads import use_all_cores, keep_freed_memory
 
-    if name == "ours":
-        sys.modules["numba"] = None                           # as if it were not installed
-    if name == "numba":
-        import numba  # noqa: F401  (else its row would show SciPy's times)
-    (use_all_cores if name in ("ours", "numba") else keep_freed_memory)()
+    (use_all_cores if name == "ours" else keep_freed_memory)()
 
 
 def peak():

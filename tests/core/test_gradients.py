@@ -12,7 +12,7 @@ from convsim_mini.core import (
     transformer_layers)
 from convsim_mini.core.arrays import twinned
 from convsim_mini.core.gradcheck import dense, directional_error, layer_error
-from convsim_mini.core.packed import words_and_bigrams
+from convsim_mini.core.packed import Packed, offsets_of, words_and_bigrams
 from convsim_mini.core.pairs import Batch
 from convsim_mini.training.options import config_of
 
@@ -40,12 +40,6 @@ def way(request):
     uninstall()
 
 
-def add_norm_stream(x, y, weight, bias):
-    """Also returns the residual connection's output: its gradient is added to the norm's."""
-    (s, z, cache) = transformer_layers.add_norm_forward(x, y.copy(), weight, bias, DROPOUT)
-    return np.stack([z, s]), cache
-
-
 def similarity(matrix):
     """The tuned similarity of two fixed lists of vectors."""
     return tune.similarity_forward(matrix, *(u.astype(matrix.dtype) for u in (U1, U2)))
@@ -62,14 +56,9 @@ CASES = {
     "relu": (transformer_layers.relu_forward, transformer_layers.relu_backward, [(4, 3)]),
     "layer_norm": (transformer_layers.layer_norm_forward, transformer_layers.layer_norm_backward,
                    [(4, 5), (5,), (5,)]),
-    "add_norm": (add_norm_stream, transformer_layers.add_norm_backward,
-                 [(4, 5), (4, 5), (5,), (5,)]),
     "position_wise": (
         transformer_layers.position_wise_forward, transformer_layers.position_wise_backward,
         [(4, 3), (3, 6), (6,), (6, 3), (3,)], DROPOUT),
-    "placed_embedding": (
-        transformer_layers.placed_embedding_forward, transformer_layers.placed_embedding_backward,
-        [(5, 4)], IDS, np.ones((9, 4)), DROPOUT),
     "mean_pool": (transformer_layers.mean_pool_forward, transformer_layers.mean_pool_backward,
                   [(11, 3)], IDS),
     "dropout": (dropout.dropout_forward, dropout.dropout_backward, [(7, 3)], DROPOUT),
@@ -106,7 +95,8 @@ def test_backward_is_the_derivative_of_forward(case, seed):
 
 def test_every_function_of_core_has_a_case():
     """A new forward in core/ needs a case here, or in the whole models below."""
-    of_models = {"dan", "transformer", "encoder", "response", "classifier", "attend", "bag", "feed"}
+    of_models = {"dan", "transformer", "sublayer", "encoder", "response", "classifier", "attend",
+                 "bag", "feed"}
     forwards = {name.removesuffix("_forward")
                 for module in (attention, dan, dropout, embeddings, layers, losses, model, nli,
                                transformer, transformer_layers)
@@ -164,6 +154,22 @@ def test_the_first_array_with_an_axis_chooses_the_twin():
     function.register(np.ndarray, lambda *arguments: "twin")
     assert function(1.0, np.ones(()), None, [np.float32(1)]) == "plain"
     assert function(np.ones(()), [], ([np.ones(1)],)) == function(None, np.ones(1)) == "twin"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_of_rows_are_those_of_a_loop(dtype):
+    rng, lengths = np.random.default_rng(0), [0, 1, 7, 8, 9, 31, 0]
+    table = rng.integers(-9, 9, (23, 11)).astype(dtype)       # so that no sum is rounded
+    packed = Packed(rng.integers(0, 23, sum(lengths), np.int32), offsets_of(lengths))
+    y = embeddings.sum_rows(table, packed)
+    expected = np.zeros((7, 11))
+    for b, k in np.ndindex(expected.shape):
+        for row in packed.ids[packed.offsets[b]:packed.offsets[b + 1]]:
+            expected[b, k] += table[row, k]
+    assert y.dtype == dtype and (y == expected).all()
+    table[5] = [np.nan, np.inf, -np.inf, *table[5, 3:]]
+    y = embeddings.sum_rows(table, Packed(np.array([5, 5, 4], np.int32), np.array([0, 2, 3])))
+    assert np.isnan(y[0, 0]) and y[0, 1:3].tolist() == [np.inf, -np.inf] and np.isfinite(y[1]).all()
 
 
 def test_equal_rows_are_added_up():
@@ -258,11 +264,13 @@ def test_whole_models_along_random_directions(name, task, seed):
     assert grads.keys() == {key for key in small.params if not key.startswith(left_alone[task])}
 
 
+SUBLAYER_BACKWARD = transformer.sublayer_backward
+
+
 @pytest.mark.parametrize("module, name, wrong", [
     (layers, "l2_normalize_backward", lambda dy, cache: dy),
     (model, "response_backward", lambda dy, cache: (dy, {})),
-    (transformer, "add_norm_backward",
-     lambda dy, cache: transformer_layers.add_norm_backward((dy[0], None), cache)),
+    (transformer, "sublayer_backward", lambda dy, *some: SUBLAYER_BACKWARD(dy, *some) - dy),
 ])
 def test_the_whole_model_check_fails_a_wrong_composition(module, name, wrong, monkeypatch):
     right = getattr(module, name)

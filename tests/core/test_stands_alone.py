@@ -7,8 +7,7 @@ from convsim_mini import core
 from conftest import ROOT, python
 
 FILES = sorted(path.stem for path in (ROOT / "convsim_mini" / "core").glob("[!_]*.py"))
-REFUSED = ("convsim_mini msgspec tqdm safetensors filelock threadpoolctl numba cupy matplotlib "
-           "scipy")
+REFUSED = "convsim_mini msgspec tqdm safetensors filelock threadpoolctl cupy matplotlib"
 
 ALONE = """
 import importlib, sys

@@ -1,5 +1,6 @@
 """The paper's filters; plain files of pairs; the default corpus."""
 
+import gzip
 import json
 from decimal import Decimal
 from itertools import chain
@@ -61,10 +62,10 @@ def test_exactly_seventy_per_cent_of_letters_is_too_few_and_one_letter_more_is_e
 
 
 @pytest.mark.parametrize("author, rule", [
-    ("AutoModerator", None), (None, None), ("", None),
+    ("AutoModerator", "bot"), ("Moderator", None), (None, None), ("", None),
     ("robot9000", "bot"), ("CoolBOT", "bot"), ("Bot", "bot"), ("b0t", None),
 ])
-def test_authors_called_bot_are_removed_in_any_case(author, rule):
+def test_authors_called_bot_and_automoderator_are_removed_in_any_case(author, rule):
     assert removed_by("hello there", author) == rule
 
 
@@ -89,7 +90,8 @@ def test_a_row_is_a_pair_of_its_fields():
 
 
 @pytest.mark.parametrize("value, text", [
-    ("nan", "nan"), (None, ""), (float("nan"), ""), (Decimal("nan"), ""), (np.float32("nan"), ""),
+    ("nan", "nan"), (" a ", " a "), ("\u3000\n", ""), (None, ""),
+    (float("nan"), ""), (Decimal("nan"), ""), (np.float32("nan"), ""),
     (4711, "4711"), (4711.0, "4711"), (np.int64(3), "3"), (Decimal("2.50"), "2.50"), (1e3, "1000"),
     ([], ""), (["a", {"type": "text", "text": "b"}, {"type": "image"}, {"text": None}], "a b"),
     ([{"type": "reasoning", "text": "a"}, {"type": "text", "text": "b"}], "b"), (["a"], "a"),
@@ -111,7 +113,8 @@ def test_what_a_text_is(value, text):
 @pytest.mark.parametrize("name, line, reason", [
     ("a.tsv", b"no tab", "1 columns, expected 2"), ("a.tsv", b"a\tb\tc", "3 columns, expected 2"),
     ("a.jsonl", b'{"input": "a"', "not a JSON object: Expecting"),
-    ("a.jsonl", b'["a", "b"]', "not a JSON object"), ("a.jsonl", b'{"input": {}}', '"input": dict'),
+    ("a.jsonl", b'["a"]', "not a JSON object, and a list of 1, expected 2"),
+    ("a.jsonl", b'{"input": {}}', '"input": dict'),
     ("a.jsonl", b"[" * 100_000, "recursion")])
 def test_of_a_hundred_rows_one_may_be_malformed_and_is_told(tmp_path, capsys, name, line, reason):
     good = {"a.tsv": b"x.\ty", "a.jsonl": b'{"input": "x", "response": "y"}'}[name]
@@ -125,6 +128,21 @@ def test_of_a_hundred_rows_one_may_be_malformed_and_is_told(tmp_path, capsys, na
     written(path, b"\n".join([good, b"", line, *[good] * 97]))
     with pytest.raises(UserError, match=f"^{path}: 1 of the first 99 .*row 3: .*; expected pairs"):
         read(path)
+
+
+@pytest.mark.parametrize("name, data", [
+    ("a.tsv", "q\ta\n"), ("a.csv", "question,answer\nq,a\n"),
+    ("a.jsonl", '{"question": "q", "answer": "a"}\n')])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gz", "zst"])
+def test_each_reader_says_how_far_it_is(name, data, encoding, tmp_path):
+    if encoding in ("gz", "zst"):
+        name += f".{encoding}"
+        data = {"gz": gzip, "zst": zstd}[encoding].compress(data.encode())
+    else:
+        data = data.encode(encoding)
+    places, path = [], written(tmp_path / name, data)
+    (part,) = read_rows(path, places.append)
+    assert [pair[:2] for pair in part.pairs] == [("q", "a")] and places[-1] == len(data)
 
 
 @pytest.mark.parametrize("name", ["a.xlsx", "pairs", "a.tsv.bz2", "a.json"])
@@ -155,7 +173,20 @@ def test_pairs_are_read_as_they_were_written(tmp_path_factory, some):
     for name, data in (("a.b.tsv", tsv), ("a.jsonl", jsonl),
                        ("a.jsonl.zst", zstd.compress(jsonl.encode()))):
         pairs = [pair[:2] for pair in read(written(folder / name, data))]
-        assert pairs[name.endswith(".tsv"):] == some
+        assert pairs[name.endswith(".tsv"):] == [
+            tuple("" if text.isspace() else text for text in two) for two in some]
+
+
+def test_what_is_strange_is_told_once(tmp_path, capsys):
+    rows = [{"question": f"q{k}", "answer": "don\u00e2\u20ac\u2122t", "label": k % 2, "score": k}
+            for k in range(12)]
+    assert len(read(written(tmp_path / "a.jsonl", rows))) == 12
+    _, label, wrong = capsys.readouterr().err.splitlines()
+    assert label.startswith(f"{tmp_path}/a.jsonl: 6 rows have 0 as label and 6 have 1; all are")
+    assert '12 texts are UTF-8 that a program read as cp1252 or Latin-1, such as "don' in wrong
+    assert 'for "don\u2019t"; export' in wrong
+    read(written(tmp_path / "a.jsonl", [row | {"label": 1, "answer": "café"} for row in rows]))
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 # ---------------------------------------------------------------- the default corpus

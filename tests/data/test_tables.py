@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.data import formats
 from convsim_mini.data.formats import EMPTY
-from convsim_mini.data.pairs import Pair
+from convsim_mini.data.pairs import Pair, read_rows
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.layouts import IN_PAIRS
 
@@ -68,6 +68,20 @@ def test_parquet(tmp_path):
     table = pyarrow.table({"question": [a for a, _ in PAIRS], "answer": [b for _, b in PAIRS]})
     parquet.write_table(table, tmp_path / "mine.parquet")
     assert read(tmp_path / "mine.parquet") == [Pair(*pair) for pair in PAIRS]
+    folder = tmp_path / "folder" / "split=train"
+    folder.mkdir(parents=True)
+    for part in ("part-00001", "part-00000"):
+        index = [[part]] * (part == "part-00001")             # as pandas writes it
+        names = ["question", "answer", "__index_level_0__"][:2 + len(index)]
+        parquet.write_table(pyarrow.table([[part], ["a"], *index], names=names),
+                            folder / f"{part}.parquet")
+    written(tmp_path / "folder" / "_SUCCESS", "")
+    for path in (tmp_path / "folder", tmp_path / "folder.parquet"):
+        folder.parent.rename(path)
+        folder = path / "split=train"
+        assert read(path) == [Pair("part-00000", "a"), Pair("part-00001", "a")]
+        (part,) = read_rows(path)
+        assert part.rows[1].keys() == {"question", "answer"}
     with pytest.raises(UserError, match=r"bad\.parquet: cannot be read as Parquet"):
         read(written(tmp_path / "bad.parquet", b"PAR1 no table PAR1"))
     table = pyarrow.table({"input": [datetime(2020, 1, 2)], "response": ["a"]})
@@ -98,16 +112,64 @@ def test_replies_find_their_messages_wherever_these_are(tmp_path, capsys):
             {"id": 5, "reply_to": 2, "text": None}, {"text": "no id"}, {"id": None, "text": "."}]
     expected = [("who?", "me"), ("who?", "you")]
     path = written(tmp_path / "log.jsonl", rows)
-    assert [pair[:2] for pair in read(path)] == [*expected, ("me", ""), ("", "lost")]
+    assert [pair[:2] for pair in read(path)] == [*expected, ("", "lost"), ("me", "")]
     path = written(tmp_path / "log.jsonl", rows[::-1])
     assert sorted(read(path)) == sorted(Pair(*two) for two in [*expected, ("me", ""), ("", "lost")])
     assert "the id" not in capsys.readouterr().err
     written(path, [*rows, {"id": 2, "text": "again"}, {"id": 6, "reply_to": 2, "text": "?"}])
-    assert read(path)[-2:] == [Pair("again", "?"), Pair("", "lost")]
+    assert read(path)[-1] == Pair("again", "?")
     assert '1 rows repeat the id of an earlier row, such as "2"; replies' in capsys.readouterr().err
     rows = ["id,reply_to,text", "1,1,who?", "2,1.0,me", "3,t1_1,you", ",2.5,lost 2.0"]
     path = written(tmp_path / "log.csv", "\n".join(rows))
     assert [pair[:2] for pair in read(path)] == [*expected, ("", "lost 2.0")]
+
+
+def test_an_answer_to_oneself_goes_on_with_the_message(tmp_path):
+    log = [(1, "", "ann", "lost"), (2, 1, "ann", "a gift"), (3, 2, "shop", "which?"),
+           (4, 3, "shop", "please"), (5, 4, "ann", "7"), (6, 1, "bo", "oh"),
+           (7, "", "[deleted]", "who?"), (8, 7, "[deleted]", "me")]
+    rows = [dict(zip(("id", "reply_to", "speaker", "text"), row)) for row in log]
+    expected = {("lost a gift", "which? please"), ("which? please", "7"), ("lost a gift", "oh"),
+                ("who?", "me")}
+    for some in (rows, rows[::-1]):
+        path = written(tmp_path / "log.jsonl", some)
+        assert {pair[:2] for pair in read(path)} == expected
+    path = written(tmp_path / "log.jsonl", [rows[1], rows[0], rows[2]])    # in no order
+    assert {pair[:2] for pair in read(path)} == {("a gift", "which?")}
+
+
+def test_ids_may_start_anew_in_each_thread(tmp_path):
+    def log(*threads):
+        return [{"thread": thread, "id": k, "reply_to": k - 1 or None, "text": f"{thread} {k}"}
+                for thread in threads for k in (1, 2)]
+
+    path = written(tmp_path / "log.jsonl", log("a", "b"))
+    assert [pair[:2] for pair in read(path)] == [("a 1", "a 2"), ("b 1", "b 2")]
+    other = [{"thread": "c", "id": 3, "reply_to": 2, "text": "c 3"}]
+    path = written(tmp_path / "log.jsonl", log("a") + other)
+    assert [pair[:2] for pair in read(path)] == [("a 1", "a 2"), ("a 2", "c 3")]
+
+
+TIMES = ["2026-01-02 10:00", "2026-01-02T10:01:00Z", None, "2026-01-02 10:02:00+00:00",
+         "2026-01-03 10:02:00", "2026-01-04 10:02:01"]
+
+
+@pytest.mark.parametrize("times", [TIMES, [1_767_348_000, "1767348060", "", 1_767_348_120_000.0,
+                                           1_767_434_520, 1_767_520_921]])
+def test_a_log_is_read_in_order_of_time_and_long_silence_is_no_answer(times, tmp_path, capsys):
+    rows = [{"thread": "t", "text": f"{k}", "created_at": time} for k, time in enumerate(times)]
+    expected = [Pair(f"{k}", f"{k + 1}") for k in range(4)]   # the last one is a second too late
+    for order in (range(6), [0, 3, 4, 5, 1, 2]):
+        path = written(tmp_path / "log.jsonl", [rows[k] for k in order])
+        assert read(path) == expected
+    assert "is read from the end" not in capsys.readouterr().err
+    written(path, [rows[k] for k in (5, 4, 3, 1, 0)])
+    assert read(path) == [Pair("0", "1"), Pair("1", "3"), Pair("3", "4")]
+    assert f"{path}: its last message is the oldest; it is read from the end" in (
+        capsys.readouterr().err)
+    rows = [{"messages": [{"role": str(k % 2), "timestamp": times[k], "content": str(k)}
+                          for k in (3, 1, 0)]}]
+    assert [pair[:2] for pair in read(written(path, rows))] == [("0", "1 3")]
 
 
 @pytest.mark.parametrize("name, text, columns, message", [
@@ -138,6 +200,13 @@ def test_replies_find_their_messages_wherever_these_are(tmp_path, capsys):
     ("a.csv", "\n\n", [], "holds no row below"), ("a.tsv", "\n\n", [], "holds no row below"),
     ("a.jsonl", '{"messages": [{"role": "user", "content": "q"}]}', [], "no message in it answers"),
     ("a.jsonl", '{"answers": [{"author": "a", "text": "b"}]}', [], "must have role and content"),
+    ("a.csv", ",answers\n1,b\n", [], 'it has "", answers (the first line of a'),
+    ("a.csv", "question,answer\nq,a\n".encode("gb18030") + "打印机".encode("gb18030"), [],
+     '--encoding cp1252 ("´òÓ¡»ú"), --encoding gb18030 ("打印机")'),
+    ("a.csv", "question,answer\n" + "a,a\n" * 10, [],
+     "input and response are the same text in 10 of 10 rows; expected a message and its reply"),
+    ("a.jsonl", '[{"question": "q", "answer": "a"}]', [], "is a single JSON array; write one"),
+    ("a.jsonl", '["q", "a", "b"]', [], "a list of 3, expected 2"),
     ("a.csv", 'question,answer\n"' + "a" * (1 << 24) + 'b",c', [], "more than 16,777,216 bytes"),
     ("a.csv", 'question,answer\n"' + "a\n" * (1 << 23) + 'b",c', [], "field larger"),
 ])
@@ -208,8 +277,27 @@ def test_the_list_of_messages_is_the_one_with_their_names_and_its_parts_are_text
         {"author": "bob", "content": "nice"}]}]
     assert read(written(tmp_path / "a.ndjson", rows)) == [Pair("look !", "nice", "ann", "bob")]
     rows[0]["messages"][1]["content"] = {"no": "text"}
-    with pytest.raises(UserError, match="a.ndjson, row 1: dict {'no': 'text'} is not text"):
+    with pytest.raises(UserError, match="""row 1: "content": dict {'no': 'text'} is not text; """
+                       "expected a str or a number, such as one of its no$"):
         read(written(tmp_path / "a.ndjson", rows))
+
+
+def test_empty_names_do_not_hide_others_and_thoughts_are_not_said(tmp_path):
+    def read_chat(*said):
+        return [pair[:2] for pair in read(written(tmp_path / "a.jsonl", [{"messages": said}]))]
+
+    for empty in (None, "", []):
+        assert read_chat({"sender": "human", "content": empty, "text": "q"},
+                         {"sender": "assistant", "content": "a", "text": ""}) == [("q", "a")]
+    thought = {"role": "assistant", "content": "hm"}
+    for thoughts in ({"channel": "analysis"}, {"type": "reasoning"}, {"thought": True}):
+        assert read_chat({"role": "user", "content": "q"}, thought | thoughts,
+                         {"role": "assistant", "channel": "final", "content": "a"}) == [("q", "a")]
+    parts = [{"text": "hm", "thought": True}, {"text": "a"}]
+    assert read_chat({"role": "user", "parts": [{"text": "q"}]},
+                     {"role": "model", "parts": parts}) == [("q", "a")]
+    with pytest.raises(UserError, match="a.jsonl, row 1: a chat as its program exports it; make"):
+        read_chat({"from": "8:bo", "messagetype": "RichText", "content": "q"})
 
 
 @pytest.mark.parametrize("name, text, expected", [
@@ -226,6 +314,8 @@ def test_the_list_of_messages_is_the_one_with_their_names_and_its_parts_are_text
     ("a.TSV", "\t\nq\ta\n", [("", ""), ("q", "a")]),
     ("a.csv", "\n,\nquestion,answer\nNA,a\nq,NULL\nq,None\n", [
         ("", "a"), ("q", ""), ("q", "None")]),
+    ("a.csv", "question,answer\nq\r,a\n\nquestion,answer\nr,b\n", [("q ", "a"), ("r", "b")]),
+    ("a.jsonl", '["q", "a"]\n["r", "b"]\n', [("q", "a"), ("r", "b")]),
     ("a.csv", '"sep=;"\nques\u200btion;"an\nswer"\nq;a\n', [("q", "a")]),
     ("a.tsv", "\ufeff\ufeff\nquestion\tanswer\rq\t\\N\r", [("q", "")])])
 def test_tables_as_programs_write_them(name, text, expected, tmp_path):
@@ -264,15 +354,33 @@ def test_a_file_and_a_table_of_the_same_rows_are_the_same_pairs(tmp_path_factory
             [text.lstrip(" ") for text in two] for two in texts]
 
 
+def test_a_dataset_of_hugging_face_is_read_whatever_its_kind_and_format():
+    datasets = pytest.importorskip("datasets")
+    rows = [{"id": k, "question": text, "answer": reply} for k, (text, reply) in enumerate(PAIRS)]
+    whole, expected = datasets.Dataset.from_list(rows), [Pair(*pair) for pair in PAIRS]
+    kinds = [whole, whole.select(range(3)), whole.sort("id"), whole.filter(lambda row: True),
+             datasets.concatenate_datasets([whole.select([0]), whole.select([1, 2])]),
+             datasets.IterableDataset.from_generator(lambda: iter(rows)),
+             *(kind.with_format(form) for kind in (whole, whole.to_iterable_dataset())
+               for form in (None, "numpy", "pandas", "arrow", "polars", "torch"))]
+    assert [read(kind) for kind in kinds] == [expected] * len(kinds)
+    assert {*read(whole.shuffle(seed=1))} == {*expected}
+    with pytest.raises(UserError, match="a DatasetDict has no rows; give one of its tables"):
+        read(whole.train_test_split(0.5))
+
+
 def test_tables_in_memory_keep_the_names_of_their_fields():
     pyarrow, row = pytest.importorskip("pyarrow"), np.array([("a", "q")], "U1, U1")
     row.dtype.names = ("answer", "question")
     query = sqlite3.connect(":memory:")
     query.row_factory = sqlite3.Row
+    rows = query.execute("select 'a' as answer, 'q' as question")
+    for table, told in ((row, "a ndarray has no rows; .*make one, with pandas.DataFrame"),
+                        (rows, r"a row is <sqlite3.Row .*; expected \(message, reply\), or")):
+        with pytest.raises(UserError, match=told):
+            read(table)
     text = pyarrow.chunked_array([["q"]])[0]
-    for table in (row, row.view(np.recarray), [{"answer": "a", "question": text}],
-                  query.execute("select 'a' as answer, 'q' as question")):
-        assert read(table) == [Pair("q", "a")]
+    assert read([{"answer": "a", "question": text}]) == [Pair("q", "a")]
     twice = pyarrow.table([["q"], ["a"], ["b"]], names=["question", "answer", "answer"])
     with pytest.raises(UserError, match='two columns are called "answer"'):
         read(twice)

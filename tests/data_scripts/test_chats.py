@@ -6,7 +6,7 @@ import pytest
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.data.pairs import read_rows
-from data_scripts import chats
+from data_scripts import chats, chats_of_text
 
 STAMPS = [    # of WhatsApp in some countries, and on iPhones; # is the minute
     "12/31/23, 9:1#\u202fPM - ", "12/31/23, 9:1#\xa0PM - ", "31/12/2023, 21:1# - ",
@@ -89,7 +89,49 @@ def test_a_name_may_have_a_colon_and_a_picture_a_caption(tmp_path):
         ("Dr:Bo", "at home"), ("Dr:Bo", "from another phone [03.06.23, 21:15:08] Cy: pasted")]
 
 
-# ---------------------------------------------------------------- IRC, Telegram, Slack
+@pytest.mark.parametrize("stamps, seconds", [    # what tells day from month, morning from evening
+    (["1/2/24, 9:10 AM - ", "1/13/24, 9:10 PM - "], 11.5 * 86_400),
+    (["1/2/24, 21:10 - ", "13/2/24, 9:10 - "], 11.5 * 86_400),
+    (["2/1/24, 21:10 - ", "1/2/24, 21:10 - "], 30 * 86_400),    # else time would run backwards
+    (["[2024/1/2 上午9:10:30] ", "[2024/1/2 下午12:10:31] "], 3 * 3_600 + 1),
+    (["21:10, 2.1.2024 - ", "9:10, 1.2.2024 - "], 29.5 * 86_400),
+    (["1/2/2567 21:10 - ", "2/2/2567 21:10 - "], 86_400),     # as in Thailand
+    (["1/2/24, 9:10 mañana - ", "1/2/24, 9:10 noche - "], 0)])
+def test_the_times_of_whatsapp(stamps, seconds):
+    text = "\n".join(f"{stamp}Ann: hi" for stamp in stamps)
+    first, last = (row["time"] for row in chats_of_text.whatsapp(text, "a"))
+    assert last - first == seconds
+
+
+def test_a_late_message_stands_where_it_was_sent_and_a_long_silence_ends_a_thread(tmp_path):
+    text = """
+        12/31/23, 11:58 PM - Ann: are you there?
+        1/1/24, 12:01 AM - Ann: happy new year
+        12/31/23, 11:59 PM - Bo: yes
+        1/2/24, 12:02 AM - Bo: is it Tuesday?
+        1/2/24, 12:03 AM - Ann: it is""".replace("\n        ", "\n")
+    path = write(tmp_path / "a.txt", text)
+    first, second = "a.txt", "a.txt (2)"
+    assert rows_of(path, tmp_path) == [
+        (first, "Ann", "are you there?"), (first, "Bo", "yes"), (first, "Ann", "happy new year"),
+        (second, "Bo", "is it Tuesday?"), (second, "Ann", "it is")]
+    chats.main([str(path), "--silence", "25", "--out", str(tmp_path / "log.jsonl")])
+    assert "(2)" not in (tmp_path / "log.jsonl").read_text()
+
+
+# ---------------------------------------------------------------- LINE, IRC, Telegram, Slack
+
+@pytest.mark.parametrize("day, night", [("2024/06/18(Tue)", "2024/06/19(Wed)"),
+                                        ("Tue, 06/18/2024", "Wed, 06/19/2024")])
+def test_line(day, night, tmp_path):
+    text = f"""[LINE] Chat history with Bo\nSaved on: 2024/06/20 12:59\n
+{day}\n11:58 PM\tAnn\tComing?\n11:59 PM\tBo\t[Sticker]\n\n{night}
+12:00 AM\tBo\t"Yes\n\nI am"\n12:01 AM\tBo\t☎ Missed call\n12:02 AM\t\tBo unsent a message.
+12:03 AM\tBo joined the group.\n12:04 AM\tAnn\tlovely [or not]"""
+    assert said(write(tmp_path / "a.txt", text), tmp_path) == [
+        ("Ann", "Coming?"), ("Bo", "Yes I am"), ("Ann", "lovely [or not]")]
+
+
 
 @pytest.mark.parametrize("form, other", IRC)
 def test_irc(form, other, tmp_path):
@@ -126,6 +168,70 @@ def test_telegram(tmp_path):
                      ("because you know", "ah")]
 
 
+def test_whom_messages_of_telegram_answer(tmp_path):
+    ann, bo, cy = ({"from": name} for name in ("Ann", "Bo", "Cy"))
+    topic = {"type": "service", "action": "topic_created"}
+    chat = telegram(("Bikes", topic), ("Bread", topic),
+                    ("which tyre?", ann | {"reply_to_message_id": 1}),
+                    ("which flour?", bo | {"reply_to_message_id": 2}),
+                    ("the wide one", cy | {"reply_to_message_id": 3}),
+                    ("rye", cy | {"reply_to_message_id": 2}),
+                    ("a goal!", bo | {"reply_to_message_id": 3, "reply_to_peer_id": "channel7"}),
+                    ("breaking news", ann | {"forwarded_from": "News"}),
+                    ("which goal?", cy | {"reply_to_message_id": 7}))
+    rows_of(write(tmp_path / "result.json", chat), tmp_path)
+    pairs = {pair[:2] for part in read_rows(tmp_path / "log.jsonl") for pair in part.pairs}
+    assert pairs == {("which tyre?", "the wide one"), ("which flour?", "rye"),
+                     ("a goal!", "which goal?")}
+
+
+DISCORD = [{"id": "1", "type": "Default", "author": {"name": "ann", "nickname": "Ann"},
+            "content": "coming?"},
+           {"id": "2", "type": "Default", "author": {"name": "poll", "isBot": True}},
+           {"id": "3", "type": "GuildMemberJoin", "author": {"name": "cy"}, "content": "Joined."},
+           {"id": "4", "type": "Reply", "author": {"name": "Bo"}, "content": "yes",
+            "reference": {"messageId": "1"}}]
+OLD_META = [{"sender_name": "Bo", "timestamp_ms": 2_000, "content": "yes"},
+            {"sender_name": "Bo", "timestamp_ms": 1_500, "content": "Liked a message"},
+            {"sender_name": "Ann", "timestamp_ms": 1_000, "content": "coming\u00e2\u0080\u0099?"},
+            {"sender_name": "Ann", "timestamp_ms": 500, "photos": []}]
+NEW_META = [{"senderName": "Ann", "timestamp": 1_000, "text": "coming?", "type": "text"},
+            {"senderName": "Bo", "timestamp": 2_000, "text": "yes", "type": "text"},
+            {"senderName": "Bo", "timestamp": 3_000, "text": "no", "isUnsent": True}]
+SKYPE = [{"from": "8:bo", "displayName": "Bo", "messagetype": "RichText", "content": "<b>yes</b>",
+          "originalarrivaltime": "2026-01-02T10:02:00.0Z"},
+         {"from": "8:bo", "messagetype": "Event/Call", "content": "<partlist>",
+          "originalarrivaltime": "2026-01-02T10:01:00.0Z"},
+         {"from": "Ann", "displayName": None, "messagetype": "RichText", "content": "coming?",
+          "originalarrivaltime": "2026-01-02T10:00:00.0Z"}]
+
+
+@pytest.mark.parametrize("export", [
+    {"channel": {"id": "7"}, "messages": DISCORD}, {"messages": OLD_META},
+    {"messages": NEW_META, "participants": ["Ann", "Bo"]},
+    {"conversations": [{"MessageList": []}, {"MessageList": SKYPE}]}])
+def test_json_of_other_programs(export, tmp_path):
+    rows = [row[1:3] for row in rows_of(write(tmp_path / "a.json", export), tmp_path)]
+    assert rows in ([("Ann", "coming?"), ("Bo", "yes")], [("Ann", "coming’?"), ("Bo", "yes")])
+    lines = "\n".join(map(json.dumps, [export, {"messages": []}]))
+    assert [row[1:3] for row in rows_of(write(tmp_path / "a.jsonl", lines), tmp_path)] == rows
+
+
+def test_apps_of_slack_are_nobody_and_blocks_have_text(tmp_path):
+    write(tmp_path / "slack" / "users.json", [{"id": "U1", "name": "ann"},
+                                              {"id": "U2", "name": "poll", "is_bot": True}])
+    link = {"type": "link", "url": "http://x"}
+    blocks = [{"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [
+        {"type": "text", "text": "see "}, link, {"type": "text", "text": " ok "},
+        {"type": "user", "user_id": "U1"}, {"type": "emoji", "name": "wave"}]}]}]
+    path = write(tmp_path / "slack" / "dev" / "2024-01-01.json", [
+        {"type": "message", "ts": "1.0", "user": "U1", "text": "", "blocks": blocks},
+        {"type": "message", "ts": "2.0", "user": "U3", "text": "built", "bot_id": "B1"},
+        {"type": "message", "ts": "3.0", "user": "U2", "text": "vote"},
+        {"type": "message", "ts": "4.0", "user": "USLACKBOT", "text": "reminder"}])
+    assert said(path, tmp_path) == [("ann", "see http://x ok ann:wave:")]
+
+
 def test_slack(tmp_path):
     def day(*messages):
         return [{"type": "message", "ts": ts, "user": user, "text": text} | others
@@ -144,17 +250,19 @@ def test_slack(tmp_path):
     write(path.with_name("2024-01-02.json"), day(
         ("11.0", "U2", "ah", {}), ("12.0", "U2", None, {}), ("13.0", "B1", "up", {
             "subtype": "bot_message"})))
-    expected = [("general/1.5", "Ann Lee", "Bo: why <3?"), ("general", "U3", "see this, http://y"),
+    # what opened a thread was also said in the channel
+    expected = [("general/1.5", "Ann Lee", "Bo: why <3?"), ("general", "Ann Lee", "Bo: why <3?"),
+                ("general", "U3", "see this, http://y"),
                 ("general/1.5", "Bo", "so"), ("general/1.5", "Ann Lee", "then"),
                 ("general", "Bo", "ah")]
-    for export, number in ((tmp_path / "slack", 5), (path.parent, 5), (path, 4)):
+    for export, number in ((tmp_path / "slack", 6), (path.parent, 6), (path, 5)):
         assert rows_of(export, tmp_path) == expected[:number]
 
 
 @pytest.mark.parametrize("name, text, told", [
-    ("chat.txt", "Ann: hi\n31.12.23 and more", "no message found; expected WhatsApp's .txt, Tel"),
+    ("chat.txt", "Ann: hi\n31.12.23 and more", "no message found; expected WhatsApp's or LINE's"),
     ("chat.txt", "31/12/2023, 21:15 - Bo: null", "no message found"),
-    ("result.json", '{"chats": [', "damaged, or not as Telegram or Slack write it .*line 1"),
+    ("result.json", '{"chats": [', "damaged, or not as Telegram, Slack or Discord .*line 1"),
     ("result.json", "[1, 2]", "no message found"),
     ("result.json", '[{"type": "message", "text": 3}]', "damaged, or not as Telegram"),
 ])

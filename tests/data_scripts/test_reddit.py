@@ -35,10 +35,14 @@ def line(id="c2", link="t3_p", parent="t1_c1", body="these are plain words", aut
 
 
 def pairs_of(tmp_path, *dumps, number=1):
-    """Parse dumps (lists of lines), join their buckets: → sorted (ids and texts of both sides)."""
+    """Parse dumps (lists of lines), join their buckets: → sorted (ids and texts of both sides).
+
+    "someone" is another person in each line.
+    """
     for k, lines in enumerate(dumps):
         path = tmp_path / f"dump{k}"
-        path.write_bytes(b"".join(one + b"\n" for one in lines))
+        path.write_bytes(b"".join(one.replace(b'"someone"', b'"%d"' % place) + b"\n"
+                                  for place, one in enumerate(lines)))
         parse_dump(path, k, number, tmp_path / "parsed" / f"{k:05d}")
     for bucket in range(number):
         join_bucket(bucket, len(dumps), tmp_path)
@@ -245,6 +249,15 @@ def test_children_before_parents_parents_that_never_come_and_threads_apart(tmp_p
                                          ("c1", "c7", "one word", "seven words")]
     assert report_of(tmp_path / "joined" / "000") == {
         "comments": 7, "duplicates": 0, "replies": 5, "pairs": 3}
+
+
+def test_what_people_answer_to_themselves_is_no_pair_and_nobody_knows_who_is_deleted(tmp_path):
+    lines = [line(id="c1", parent="t3_p", body="one word", author="ann"),
+             line(id="c2", body="two words", author="ann"),
+             line(id="c3", parent="t1_c2", body="three words", author="[deleted]"),
+             line(id="c4", parent="t1_c3", body="four words", author="[deleted]")]
+    assert pairs_of(tmp_path, lines) == [("c2", "c3", "two words", "three words"),
+                                         ("c3", "c4", "three words", "four words")]
 
 
 def test_of_a_comment_that_comes_twice_the_first_that_may_stay_counts(tmp_path):

@@ -17,7 +17,7 @@ from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.evaluation import baselines, metrics, sts
 from convsim_mini.evaluation.baselines import (
     bag_cosine, bag_cosines, bm25_documents, fitted_on_train, frequency_weight, means_of_words)
-from convsim_mini.evaluation.word_vectors import read_vectors
+from convsim_mini.data.vectors import read_vectors
 from convsim_mini.inference.tfidf import term_counts, tfidf
 from convsim_mini.training.run import load_run
 

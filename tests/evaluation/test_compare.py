@@ -45,7 +45,8 @@ def test_runs_stand_side_by_side(folders, tmp_path, capsys):
     one, two = runs = [load_run(folder) for folder in folders[:2]]
     figures, leads = [], []
     for task, row, source in ((response, "trained", response.find(None, one)["test"]),
-                              (sts, "trained, as cosine", sts.OWN), (cqa, "trained", cqa.OWN)):
+                              (sts, "trained, with words", sts.OWN),
+                              (cqa, "trained, with words", cqa.OWN)):
         dataset = task.read(source)
         first, second = (task.scores(run, dataset, encoder_of(run).encode)[row] for run in runs)
         figures.append([next(iter(task.figures(dataset, x).values())) for x in (first, second)])

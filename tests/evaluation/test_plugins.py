@@ -12,7 +12,7 @@ from convsim_mini.export import __main__ as export
 from convsim_mini.core.text import tokenize
 from convsim_mini.evaluation import senteval, sts
 from convsim_mini.evaluation.metrics import pearson, spearman
-from convsim_mini.evaluation.word_vectors import read_vectors
+from convsim_mini.data.vectors import read_vectors
 
 from glove import glove_file
 

@@ -33,6 +33,32 @@ def test_official_files_keep_all_their_rows(data_folder, name, rows_if_quoted, g
         assert len(list(csv.reader(file, delimiter="\t"))) == rows_if_quoted
 
 
+def test_recipes_are_chosen_by_three_genres_of_equal_weight_without_what_is_held_back(
+        data_folder):
+    files = sts.find(data_folder)
+    train, dev, genres = (sts.read(files[name]) for name in ("train", "dev", sts.GENRES))
+    held = sts.held_back(train)
+    assert len({*held.tolist()}) == 1_000 and (held == sts.held_back(train)).all()
+    kept = set(range(5_749)) - {*held.tolist()}
+    assert genres.sentences1 == [train.sentences1[k] for k in sorted(kept)] + dev.sentences1
+    assert genres.sentences2[-1_501:] == [train.sentences2[max(kept)], *dev.sentences2]
+    noisy = genres.labels + np.random.default_rng(0).standard_normal(len(genres.labels))
+    found = sts.figures(genres, noisy)
+    assert found["mean r"][0] == pytest.approx(np.mean([found[genre][0] for genre in (
+        "captions", "forums", "news")]))
+    assert "train" not in sts.GENRES and sts.find(None).keys() == {"built-in set"}
+
+
+def test_sick_is_read_below_its_header(tmp_path):
+    (tmp_path / "SICK").mkdir()
+    (tmp_path / "SICK" / "SICK_trial.txt").write_text(
+        "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
+        "4\tA boy\tNo boy\t3.6\tCONTRADICTION\n")
+    found = sts.read(sts.find(tmp_path)["SICK_trial"])
+    assert (found.labels.tolist(), found.sentences1, found.sentences2) == (
+        [3.6], ["A boy"], ["No boy"])
+
+
 def test_the_own_set_has_120_pairs_of_three_genres():
     assert sts.find(None) == {"built-in set": sts.OWN}
     own = sts.read(sts.OWN)
@@ -178,15 +204,23 @@ def test_angular_similarity_is_minus_the_angle():
 
 def test_a_runs_rows_are_its_vectors_plain_and_tuned(run_copy):
     own, run = sts.read(sts.OWN), load_run(run_copy)
-    assert [*sts.scores(run, own, encoder_of(run).encode)] == ["trained", "trained, as cosine"]
+    assert [*sts.scores(run, own, encoder_of(run).encode)] == [
+        "trained", "trained, as cosine", "trained, with words"]
     turn = np.random.default_rng(0).standard_normal((16, 16))
     found = sts.scores(save_tuned(run, turn), own, encoder_of(run).encode)
-    assert [*found] == ["trained", "trained, tuned", "trained, as cosine",
-                        "trained, tuned, as cosine"]
+    assert [*found] == [f"{row}{kind}" for kind in ("", ", as cosine", ", with words")
+                        for row in ("trained", "trained, tuned")]
     for row, tuned in (("trained", False), ("trained, tuned", True)):
         cosines = np.vecdot(*sts.unit_vectors(load(run_copy, tuned=tuned).encode, own))
         np.testing.assert_allclose(found[f"{row}, as cosine"], cosines, atol=1e-5)
         np.testing.assert_allclose(found[row], -np.arccos(np.clip(cosines, -1, 1)), atol=3e-3)
+        encoder = load(run_copy, tuned=tuned)
+        both = [encoder.scores([one], [other])[0, 0]
+                for one, other in zip(own.sentences1, own.sentences2)]
+        np.testing.assert_allclose(found[f"{row}, with words"], both, atol=1e-5)
+    assert [*sts.scores(save_tuned(run, turn), own._replace(is_mean=True),
+                        encoder_of(run).encode)][1:] == ["trained, as cosine",
+                                                         "trained, with words"]
     assert np.abs(found["trained"] - found["trained, tuned"]).max() > 0.1
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from convsim_mini import fast
+from convsim_mini.core.arrays import matmul
 from convsim_mini.core.embeddings import SparseRows
 from convsim_mini.core.gradcheck import dense
 from convsim_mini.fast import host, threads
@@ -66,30 +67,17 @@ def test_where_the_system_gives_too_few_threads_all_is_computed_here(cores, monk
         (part, here) for part in range(3)]
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
-@pytest.mark.parametrize("rows", [0, 1, 1024, 1025, 5000])
-def test_for_rows_reaches_every_row_once(rows, number, cores):
-    cores(number)
-    x, calls = np.zeros((rows, 128)), []
-
-    def function(rows):
-        calls.append(len(x[rows]))
-        x[rows] += 1
-    threads.for_rows(function, x)
-    assert (x == 1).all() and max(calls, default=0) <= 1024           # a megabyte at a time
-    assert sum(calls) == rows
-
-
 @pytest.mark.parametrize("number", [1, 2, 3, 50])
-def test_products_on_own_threads_are_numpy_s(number, cores, monkeypatch):
+def test_a_product_on_own_threads_is_numpy_s(number, cores, monkeypatch):
     cores(number)
     monkeypatch.setattr(threads, "_own_threads", True)
     monkeypatch.setattr(threads, "LARGE_PRODUCT", 0)
     rng = np.random.default_rng(0)
     a, b, c = (rng.standard_normal(shape) for shape in ((7, 5), (5, 3), (7, 9)))
-    found = threads.products((a, b), (a.T, c), (c.T, a))
-    for one, expected in zip(found, (a @ b, a.T @ c, c.T @ a), strict=True):
-        assert np.allclose(one, expected, rtol=1e-13, atol=1e-13) and one.dtype == expected.dtype
+    for one, other in ((a, b), (a.T, c), (c.T, a)):
+        found, expected = threads.product(one, other), one @ other
+        assert np.allclose(found, expected, rtol=1e-13, atol=1e-13)
+        assert found.dtype == expected.dtype
 
 
 @pytest.mark.parametrize("number, at_once", [(1, 2048), (2, 1), (3, 2), (50, 2048), (1, 3)])
@@ -115,9 +103,9 @@ def test_commands_give_blas_one_thread_and_a_program_keeps_its_own():
             return [pool["num_threads"] for pool in threadpoolctl.threadpool_info()
                     if pool["user_api"] == "blas"]
         x = numpy.ones((600, 600), numpy.float32)
-        print(threads(), own.products((x, x))[0].tobytes() == (x @ x).tobytes())
+        print(threads(), own.product(x, x).tobytes() == (x @ x).tobytes())
         own.use_all_cores()
-        print(threads(), own.products((x, x))[0][0, 0])
+        print(threads(), own.product(x, x)[0, 0])
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
                           env={**os.environ, "PYTHONPATH": PATH, "OPENBLAS_NUM_THREADS": "2"})
@@ -128,12 +116,10 @@ def test_commands_give_blas_one_thread_and_a_program_keeps_its_own():
 
 
 def test_twins_come_and_go():
-    from convsim_mini.core.layers import linear_forward
-    x = np.ones((2, 3))
+    x, calls = np.ones((2, 3)), []
     fast.install()
-    assert linear_forward.register is not None and host.linear_forward(x, x.T)[0][0, 0] == 3
-    calls = []
-    linear_forward.register(np.ndarray, lambda *inputs: calls.append(inputs))
-    linear_forward(x, x.T)
+    assert matmul(x, x.T)[0, 0] == 3
+    matmul.register(np.ndarray, lambda *inputs: calls.append(inputs))
+    matmul(x, x.T)
     uninstall()
-    assert linear_forward(x, x.T)[0][0, 0] == 3 and len(calls) == 1
+    assert matmul(x, x.T)[0, 0] == 3 and len(calls) == 1

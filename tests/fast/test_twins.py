@@ -5,11 +5,10 @@ import pytest
 
 from convsim_mini import fast
 from convsim_mini.core import optim
-from convsim_mini.fast import host, threads
-from convsim_mini.fast.twins import TWINS
+from convsim_mini.fast import threads
 
 from twin_cases import (
-    CASES, PAIRS, SEEDS, no_rows, plain, results_of, touched_rows, uninstall)
+    CASES, PAIRS, SEEDS, TWINS, no_rows, plain, results_of, touched_rows, uninstall)
 
 
 @pytest.fixture(params=[1, 2, 5])
@@ -18,7 +17,6 @@ def cores(request, monkeypatch):
     monkeypatch.setattr(threads, "number_of_cores", lambda: request.param)
     monkeypatch.setattr(threads, "_own_threads", True)
     monkeypatch.setattr(threads, "LARGE_PRODUCT", 0)
-    monkeypatch.setattr(host, "MANY", 0)
     threads._threads.cache_clear()
     fast.install()
     yield
@@ -52,4 +50,4 @@ def test_rows_in_many_places_and_in_none_are_updated_alike(cores):
 
 
 def test_every_twin_has_a_case():
-    assert set(TWINS) == set(CASES) | set(PAIRS.values()) & set(TWINS)
+    assert TWINS == {*CASES, *PAIRS.values()}

@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 
 from convsim_mini.config import Config, ModelConfig
-from convsim_mini.core import attention, layers, losses, optim, transformer_layers
+from convsim_mini.core import (
+    attention, dropout, embeddings, losses, optim, transformer_layers)
 from convsim_mini.core.arrays import to_device, to_host
 from convsim_mini.core.model import Model, loss_and_gradients
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.pairs import Batch
 from convsim_mini.fast import cuda
-from convsim_mini.fast.twins import TWINS
 from convsim_mini.core.initial import initial_parameters
 from convsim_mini.training.run import Run
 from convsim_mini.training.monitor import Monitor
 
 from twin_cases import (
-    CASES, DROPOUT, PAIRS, SEEDS, attended, no_rows, numbers, plain, results_of, scores, sentences,
+    CASES, DROPOUT, SEEDS, attended, no_rows, numbers, plain, results_of, scores, sentences,
     touched_rows)
 
 pytestmark = pytest.mark.gpu
@@ -34,18 +34,15 @@ emulated = sys.modules.get("vgpu")      # the module of the emulated device, or 
 # ---------------------------------------------------------------- kernels
 
 CHECKS = {function.__name__.removesuffix("_forward"): (function, case, SEEDS)
-          for function, case in CASES.items() if function is not to_device}
+          for function, case in CASES.items()}
 CHECKS |= {name: (function, case, [0]) for name, function, case in (
-    ("many columns", layers.linear_forward,
-     lambda *some: numbers(*some, (3, 9), (9, 600), 600)),
-    ("no rows", layers.linear_forward, lambda *some: numbers(*some, (0, 5), (5, 3), 3)),
-    ("one number", layers.linear_forward, lambda *some: numbers(*some, (1, 1), (1, 1), 1)),
+    ("many columns", embeddings.sum_rows,
+     lambda *some: (*numbers(*some, (30, 600)), sentences(some[0]))),
     ("wide rows", transformer_layers.layer_norm_forward,
      lambda *some: numbers(*some, (9, 300), 300, 300)),
-    ("dense rows in shares", transformer_layers.position_wise_forward,
-     lambda *some: (*numbers(*some, (16_400, 3), (3, 9), 9, (9, 4), 4), DROPOUT)),
-    ("norm of rows in shares", transformer_layers.add_norm_forward,
-     lambda *some: (*numbers(*some, (16_400, 9), (16_400, 9), 9, 9), DROPOUT)),
+    ("no rows", transformer_layers.layer_norm_forward,
+     lambda *some: numbers(*some, (0, 5), 5, 5)),
+    ("one number", dropout.dropout_forward, lambda *some: (*numbers(*some, (1, 1)), DROPOUT)),
     ("attention by tiles", attention.attention_forward,
      lambda *some: attended(*some, (1, 3, 31, 32, 33, 70))),
     ("attention, wide heads", attention.attention_forward,
@@ -56,10 +53,6 @@ CHECKS |= {name: (function, case, [0]) for name, function, case in (
     ("rows in no place", optim.update_rows, no_rows),
     ("rows in many places", optim.update_rows, lambda *some: touched_rows(*some, 6000)),
 )}
-
-
-def test_every_twin_has_a_case():
-    assert set(TWINS) <= {*CASES, *PAIRS.values()}
 
 
 def check(cupy, name, dtype):
@@ -90,15 +83,14 @@ def test_core_runs_on_the_device_as_it_stands(cupy, name):
 BARRIER = "__syncthreads();" + 42 * " "                      # then a comment, which says why
 MUTANTS = [    # a check, what a kernel says, what it says instead: one mistake of each kind
     ("layer_norm", "warp_sum(squares) / d", "warp_sum(squares)"),                 # a scale
-    ("add_norm", "dx[at] = ds ? g + ds[at] : g", "dx[at] = g"),                   # a term
-    ("add_norm", "dx[at] * dropout_factor(key, threshold, at)", "dx[at]"),        # dropout
-    ("many columns", "c < e; c += blockDim.x", "c < e - 1; c += blockDim.x"),     # a bound
-    ("norm of rows in shares", "2 * d + d + c] = bias", "2 * d + d + c] = weight"),
-    ("many scores", "    __syncthreads();\n    x = parts", "    x = parts"),      # a barrier
-    ("batch_softmax", "row[first + blockIdx.x]", "row[blockIdx.x]"),             # another row
+    ("layer_norm", "- mean - normal[c] * along", "- mean"),                       # a term
+    ("dropout", "dropout_factor(key, threshold, at)", "1"),
+    ("many columns", "c < d; c += blockDim.x", "c < d - 1; c += blockDim.x"),     # a bound
+    ("adam", "correction) + epsilon", "1) + epsilon"),                            # a constant
+    ("batch_softmax", "row[first + blockIdx.x]", "row[blockIdx.x]"),              # another row
     ("update_rows", "sources[order[j]]", "order[j]"),                             # a place
     ("rows in many places", "found < 32", "true"),
-    ("dense rows in shares", "step = gridDim.y * blockDim.y", "step = blockDim.y"),
+    ("batch_softmax", "    top = warp_max(top);\n", ""),      # a maximum of each thread's own
     ("attention by tiles", "if (first >= n) continue", "if (first >= n) break"),  # a deadlock
     ("attention, the paper's width", "row[c];\n    }\n    return", "row[0];\n    }\n    return"),
 ]
@@ -141,7 +133,7 @@ def outcome_in_a_child(attempt):
 def test_an_array_that_is_not_contiguous_is_refused(cupy):
     x = cupy.ones((6, 4), np.float32)[:, ::2]
     with pytest.raises(ValueError, match="C-contiguous"):
-        layers.l2_normalize_forward(x)
+        transformer_layers.layer_norm_forward(x, x[0], x[0])
 
 
 def test_a_tuple_arrives_whole(cupy):
@@ -157,8 +149,9 @@ def test_a_tuple_arrives_whole(cupy):
 TRANSFORMER = {"encoder": "transformer", "embedding_dim": 8, "layers": [6], "heads": 2,
                "hidden": 12, "response_hidden": [6], "dropout": 0.3}
 STEP_MODELS = {
-    "dan": ModelConfig(embedding_dim=8, layers=[6, 6, 6], response_hidden=[6],
-                       residual_response=False, unit_response=False),
+    "dan": ModelConfig(embedding_dim=8, layers=[8]),
+    "paper": ModelConfig(embedding_dim=8, layers=[6, 6, 6], response_hidden=[6],
+                         residual_response=False, unit_response=False),
     "transformer": ModelConfig(**TRANSFORMER),
     "bag": ModelConfig(**TRANSFORMER, bag=True),
 }
@@ -181,7 +174,8 @@ def steps_on(xp, name, optimizer):
 
 @pytest.mark.emulated    # only the emulated device counts launches
 @pytest.mark.parametrize("optimizer", [optim.SGD, optim.Adaptive])
-@pytest.mark.parametrize("name, most", [("dan", 60), ("transformer", 300), ("bag", 330)])
+@pytest.mark.parametrize("name, most", [
+    ("dan", 60), ("paper", 75), ("transformer", 450), ("bag", 450)])
 def test_a_step_launches_little_waits_for_nothing_and_sends_few_arrays(cupy, name, most, optimizer):
     step, _ = steps_on(cupy, name, optimizer)
     step()                                                    # compiles, and makes the signal

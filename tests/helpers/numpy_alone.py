@@ -1,4 +1,4 @@
-"""An exported folder, used where only NumPy and regex can be imported."""
+"""An exported folder, used where only NumPy, SciPy and regex can be imported."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import numpy as np
 ROOT = Path(__file__).parents[2]
 CODE = """
 import sys
-sys.modules |= dict.fromkeys(["convsim_mini", "scipy", "safetensors", "torch", "tqdm", "msgspec"])
+sys.modules |= dict.fromkeys(["convsim_mini", "safetensors", "torch", "tqdm", "msgspec"])
 sys.path.append(sys.argv[1])    # behind the package, which it must not take
 import model, numpy
 encoder = model.load()

@@ -9,17 +9,16 @@ from contextlib import contextmanager
 import numpy as np
 
 from convsim_mini import fast
-from convsim_mini.core import (
-    attention, dropout, embeddings, layers, losses, optim, transformer_layers)
-from convsim_mini.core.arrays import array_module, to_host
+from convsim_mini.core import attention, dropout, embeddings, losses, optim, transformer_layers
+from convsim_mini.core.arrays import matmul, to_host
 from convsim_mini.core.dropout import NO_DROPOUT, Dropout
 from convsim_mini.core.embeddings import SparseRows
 from convsim_mini.core.gradcheck import dense
 from convsim_mini.core.packed import Packed, offsets_of
-from convsim_mini.fast.twins import TWINS
 
 DROPOUT = Dropout(0.3, 2**63 + 11)    # a key that needs all 64 bits
 SEEDS = range(6)                      # draw each kind of input of each case
+TWINS = {plain for name in fast.TESTED for plain in fast.functions(name)}
 WORDS, ROWS = 9, 30                   # few words, so that each stands in many places; of a table
 
 
@@ -47,37 +46,25 @@ def some_dropout(rng):
     return one_of(rng, NO_DROPOUT, DROPOUT)
 
 
-# ---------------------------------------------------------------- layers
+# ---------------------------------------------------------------- inputs
 
-def linear(rng, dtype):
-    N, d, e = sizes(rng, 3)
-    x, weight, bias = numbers(rng, dtype, (N, d), (d, e), e)
-    return x, weight, one_of(rng, bias, None)
-
-
-def rows(rng, dtype):
-    """Also a row of zeros."""
-    x, = numbers(rng, dtype, sizes(rng, 2))
-    x[-1] = 0
-    return (x,)
+def factors(rng, dtype):
+    """Of a matrix product; the second one is transposed, or not."""
+    n, k, m = sizes(rng, 3)
+    a, b, c = numbers(rng, dtype, (n, k), (k, m), (m, k))
+    return a, one_of(rng, b, c.T)
 
 
 def layer_norm(rng, dtype):
-    N, d = sizes(rng, 2)
-    return tuple(numbers(rng, dtype, (N, d + 1), d + 1, d + 1))
-
-
-def add_norm(rng, dtype):
     """Also a row whose variance is nearly zero."""
     N, d = sizes(rng, 2)
-    x, y, weight, bias = numbers(rng, dtype, (N, d + 1), (N, d + 1), d + 1, d + 1)
-    x[-1] = y[-1] = 0.01
-    return x, y, weight, bias, some_dropout(rng)
+    x, weight, bias = numbers(rng, dtype, (N, d + 1), d + 1, d + 1)
+    x[-1] = 0.01
+    return x, weight, bias
 
 
-def position_wise(rng, dtype):
-    N, d, hidden = sizes(rng, 3)
-    return *numbers(rng, dtype, (N, d), (d, hidden), hidden, (hidden, d), d), some_dropout(rng)
+def dropped(rng, dtype):
+    return *numbers(rng, dtype, sizes(rng, 2)), some_dropout(rng)
 
 
 def attended(rng, dtype, lengths=None, heads=3, width=5):
@@ -86,26 +73,9 @@ def attended(rng, dtype, lengths=None, heads=3, width=5):
     return qkv, packed.offsets, heads, some_dropout(rng)
 
 
-def pooled(rng, dtype):
-    packed = sentences(rng)
-    return *numbers(rng, dtype, (len(packed.ids), *sizes(rng, 1))), packed
+def bag(rng, dtype):
+    return *numbers(rng, dtype, (ROWS, *sizes(rng, 1))), sentences(rng)
 
-
-# ---------------------------------------------------------------- embeddings
-
-def table_and(*others):
-    """A case of a table, sentences and others(rng, dtype, table, sentences)."""
-    def case(rng, dtype):
-        table, packed = *numbers(rng, dtype, (ROWS, *sizes(rng, 1))), sentences(rng)
-        return table, packed, *(other(rng, dtype, table, packed) for other in others)
-    return case
-
-
-def signal(rng, dtype, table, packed):
-    return numbers(rng, dtype, (packed.lengths.max() + 3, table.shape[1]))[0]
-
-
-# ---------------------------------------------------------------- losses, optim
 
 def scores(rng, dtype, most=42):
     """Inputs of a whole batch, or of a worker's part."""
@@ -143,26 +113,17 @@ def no_rows(rng, dtype):
 
 
 CASES = {
-    layers.linear_forward: linear,
-    layers.tanh_backward: lambda rng, dtype: numbers(rng, dtype, *[sizes(rng, 2)] * 2),
-    layers.l2_normalize_forward: rows,
-    embeddings.sum_rows: table_and(),
+    matmul: factors,
+    embeddings.sum_rows: bag,
     losses.batch_softmax_forward: scores,
     optim.sgd: parameters(2, 0.1),
     optim.adam: parameters(4, 3, 0.1, 0.9, 0.999, 1e-8),
     optim.update_rows: touched_rows,
     attention.attention_forward: attended,
-    dropout.dropout_forward: lambda rng, dtype: (*rows(rng, dtype), some_dropout(rng)),
+    dropout.dropout_forward: dropped,
     transformer_layers.layer_norm_forward: layer_norm,
-    transformer_layers.add_norm_forward: add_norm,
-    transformer_layers.position_wise_forward: position_wise,
-    transformer_layers.placed_embedding_forward: table_and(
-        signal, lambda rng, *_: some_dropout(rng)),
-    transformer_layers.mean_pool_forward: pooled,
 }
-BACKWARDS = {name: function
-             for module in (attention, dropout, embeddings, layers, losses, transformer_layers)
-             for name, function in vars(module).items() if name.endswith("_backward")}
+BACKWARDS = {function.__name__: function for function in TWINS}
 # a forward and the backward that reads its cache; a backward's case is its forward's
 PAIRS = {function: BACKWARDS[function.__name__.replace("_forward", "_backward")]
          for function in CASES if function.__name__.endswith("_forward")}
@@ -199,17 +160,9 @@ def results_of(function, arguments, xp=np):
     results = function(*arguments)
     if function not in PAIRS:
         return flat(arguments if results is None else results)
-    *results, cache = results
-    return flat([results, [PAIRS[function](dy, cache) for dy in upstream(results)]])
-
-
-def upstream(results):
-    """Random gradients of a forward's results, for its backward; the same on each device."""
-    if not results[0].ndim:
-        return [0.7]                                          # of a loss
-    xp, rng = array_module(results[0]), np.random.default_rng(1)
-    dy = [xp.asarray(rng.standard_normal(y.shape).astype(y.dtype)) for y in results]
-    return dy if len(dy) == 1 else [(dy[0], None), tuple(dy)]    # add_norm's
+    y, cache = results
+    dy = np.random.default_rng(1).standard_normal(y.shape).astype(y.dtype)
+    return flat([y, PAIRS[function](xp.asarray(dy) if y.ndim else 0.7, cache)])    # 0.7: of a loss
 
 
 def flat(results):

@@ -195,14 +195,31 @@ def test_sentences_are_compared_also_those_of_standard_input(encoder, trained, m
     encode.main([str(trained[0]), "How old are you?", "What is your age?"])
     out = capsys.readouterr().out
     header, _, *rows = out.splitlines()
-    cosine = encoder.encode("How old are you?") @ encoder.encode("What is your age?")
-    assert header.split() == ["cosine", "1", "2"]
-    assert [row.split()[-2:] for row in rows] == [["1.00", f"{cosine:.2f}"],
-                                                  [f"{cosine:.2f}", "1.00"]]
+    score = encoder.scores(["How old are you?"], ["What is your age?"])[0, 0]
+    assert header.split() == "cosine of meaning + 1 · cosine of words 1 2".split()
+    assert [row.split()[-2:] for row in rows] == [["2.00", f"{score:.2f}"],
+                                                  [f"{score:.2f}", "2.00"]]
     assert [row[:18].strip() for row in rows] == ["1 How old are you?", "2 What is your age"]
     stdin(monkeypatch, b"How old are you?\r\nWhat is your age?")
     encode.main([str(trained[0])])
     assert capsys.readouterr().out == out
+
+
+def test_similarity_is_meaning_plus_words_each_counted_once(encoder):
+    """By a loop over the pieces; an unknown word is like no other."""
+    vocabulary = encoder.vocabulary
+    texts = ["fudazi vobamu fudazi", "vobamu setodi ы", "ы", ""]
+    weight = [0, *(3e-3 / (3e-3 + p) for p in vocabulary.probabilities()[1:])]
+    ids = [{*vocabulary.encode([text]).ids.tolist()} - {0} for text in texts]
+    for words in (0.0, 0.7, 1.0):
+        found = encoder.scores(texts, texts[:2], words)
+        assert found.shape == (4, 2) and found.dtype == np.float32
+        for i, one in enumerate(ids):
+            for j, other in enumerate(ids[:2]):
+                squares = [sum(weight[k] ** 2 for k in some) for some in (one & other, one, other)]
+                cosine = squares[0] / np.sqrt(squares[1] * squares[2]) if one and other else 0
+                meaning = encoder.encode(texts[i]) @ encoder.encode(texts[j])
+                assert found[i, j] == pytest.approx(meaning + words * cosine, abs=1e-5)
 
 
 def test_a_single_sentence_shows_its_vector(encoder, trained, capsys):

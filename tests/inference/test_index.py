@@ -86,7 +86,11 @@ def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, sa
     for weight in (0, 1, 2.5):
         for some in (in_memory, opened):
             for hits, right, by_words in zip(some.search(QUERIES, 2_000, weight), cosines, words):
-                scores, meanings, counted, numbers, found, copies = map(np.array, zip(*hits))
+                assert {(row["line"], *(other["line"] for other in others))
+                        for *_, row, copies, others in hits} == {
+                            (text,) * min(5, number) for text, number in texts.items()}
+                *arrays, _ = zip(*hits)
+                scores, meanings, counted, numbers, found, copies = map(np.array, arrays)
                 assert [texts[row["line"]] for row in found] == copies.tolist()
                 assert sorted(numbers) == [1 + lines.index(text) for text in texts]
                 assert [row["line"] for row in found] == [lines[n - 1] for n in numbers]
@@ -152,7 +156,7 @@ def test_the_best_answers_are_those_of_the_response_side(table, encoder, pairs, 
             f"{question}\n  {scores[best]:.3f} = {meanings[best]:.3f} meaning + "
             f"{scores[best] - meanings[best]:.3f} words  {pairs[best][1]}\n"
             f"         ticket: T{best + 1}\n         question: {pairs[best][0]}\n  ")
-        assert shown.count("ticket: ") == 4
+        assert shown.count("ticket: ") >= 4
         lines = said(question, "--json", "--top", 4, *source).splitlines()
         assert len(lines) == 4 and json.loads(lines[0])["number"] == best + 1
     hit, = encoder.search("index", question, k=1)
@@ -304,6 +308,17 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
     assert said(*add) == "index: 4 added, 1 replaced; 305 rows\n"
     written(more, "question,answer,ticket\ne,g,7\n")
     assert said(*add) == "index: 1 added, 1 replaced; 305 rows\n"
+    # the last row of a key counts, also if it is held already, in whatever format it came
+    written(more, "question,answer,ticket\ne,h,7\ne,g,7\n")
+    assert said(*add) == "index: 0 added; 305 rows\n"
+    lines = '{"question": "e", "answer": "g", "ticket": 7, "x": null}\n'
+    add[add.index("more.csv")] = written(more.with_suffix(".jsonl"), lines)
+    assert said(*add) == "index: 0 added; 305 rows\n"
+    # and of rows of one key that were added without it one stays
+    written(more, "question,answer,ticket\ne,i,7\n")
+    assert said(*add[:-2], "--file", more) == "index: 1 added; 306 rows\n"
+    written(more.with_suffix(".jsonl"), lines)
+    assert said(*add) == "index: 0 added, 1 replaced; 305 rows\n"
 
 
 @pytest.mark.parametrize("accident", [KeyboardInterrupt, OSError(28, "No space left on device")])

@@ -326,7 +326,7 @@ def test_training_on_plains_bodies_gives_the_projects_curve(names, curves, argum
     preset = "chat" if names == DAN else "transformer-small"
     assert f"4 steps of the preset {preset} on your tanh, " in told
     assert layers.linear_backward is EXERCISES["linear"].library    # all is as before
-    assert host.layer_norm_backward.__module__ == host.__name__
+    assert host.attention_backward.__module__ == host.__name__
 
 
 def test_a_wrong_function_changes_the_curve_and_one_that_raises_gives_its_place(

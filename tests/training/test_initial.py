@@ -6,13 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse
+from safetensors.numpy import save_file
 
+from convsim_mini.common.cli import UserError
 from convsim_mini.config import ModelConfig
 from convsim_mini.core.pairs import Split
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.text import Vocabulary
 from convsim_mini.core.initial import initial_parameters
-from convsim_mini.training.start import A, initial_table
+from convsim_mini.training.start import A, given_vectors, initial_table
 from convsim_mini.core.model import Model, embed
 from convsim_mini.training.word_vectors import cooccurrences, left_singular_vectors, ppmi_svd
 from convsim_mini.training.options import config_of
@@ -80,6 +82,51 @@ def test_a_table_is_normal_numbers_or_svd_weighted_by_rarity(start):
     np.testing.assert_allclose(table[:10], expected, rtol=1e-6)
     assert table.shape == (410, 12) and table.dtype == np.float32
     assert table[10:].std() == (0 if start == "corpus" else pytest.approx(1, abs=0.1))
+
+
+def vector_files(folder):
+    """The vectors of "w1" and "w2", (1, 2, 2) and (0, 3, 4), in every kind of file."""
+    text = folder / "vectors.txt"
+    text.write_text("w1 1 2 2\nother 5 5 5\nw2 0 3 4\n")
+    np.savez(folder / "vectors.npz", words=np.array(["w2", "w1"]),
+             vectors=np.array([[0, 3, 4], [1, 2, 2]], np.float16))
+    tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    model = tokenizers.models.WordLevel({"[UNK]": 0, "w2": 1, "w1": 2}, unk_token="[UNK]")
+    table = folder / "model"
+    table.mkdir()
+    tokenizers.Tokenizer(model).save(str(table / "tokenizer.json"))
+    rows = np.array([[0, 0, 0], [1, 2, 2], [0, 3, 4]], np.float32)
+    save_file({"embeddings": rows, "mapping": np.array([0, 2, 1])}, table / "model.safetensors")
+    return text, folder / "vectors.npz", table, table / "model.safetensors"
+
+
+def test_given_vectors_are_the_first_columns_and_co_occurrences_the_rest(tmp_path):
+    vocabulary = Vocabulary(["w1", "##w2", *(f"x{k}" for k in range(3, 10))], [1] * 9)
+    corpus = SimpleNamespace(vocabulary=vocabulary, train=toy_split())
+    for path in vector_files(tmp_path):
+        for dim in (3, 12):
+            model = ModelConfig(embedding_dim=dim, start=str(path))
+            table = initial_table(corpus, 4, model, np.random.default_rng(0))
+            table /= [[A / (A + p)] for p in [*vocabulary.probabilities(), 1, 1, 1, 1]]
+            given = np.array([[1, 2, 2], [0, 3, 4]]) / [[3], [5]] * np.sqrt(3)
+            np.testing.assert_allclose(table[1:3, :3], given, rtol=1e-5)
+            rng = np.random.default_rng(0)
+            drawn = rng.standard_normal((10, dim), np.float32)
+            np.testing.assert_allclose(table[3:10, :3], drawn[3:, :3], rtol=1e-5)
+            if dim > 3:
+                found = ppmi_svd(toy_split(), 10, 9, rng)
+                np.testing.assert_allclose(table[1:9, 3:12], found[1:9], rtol=1e-4)
+            assert not table[10:].any()
+
+
+@pytest.mark.parametrize("text, dim, told", [
+    ("w1 1 2 2\n", 2, "vectors of 3 dimensions, expected 1 to 2"),
+    ("w1 1 2 x\n", 5, "line 1:"), ("w7 1 2 2\n", 5, "contains none of the 1 words")])
+def test_vectors_that_do_not_fit_are_told(text, dim, told, tmp_path):
+    (tmp_path / "v.txt").write_text(text)
+    model = ModelConfig(embedding_dim=dim, start=str(tmp_path / "v.txt"))
+    with pytest.raises(UserError, match=told):
+        given_vectors(model, Vocabulary(["w1"], [1]))
 
 
 def test_matrices_are_uniform_within_the_bound_of_glorot():

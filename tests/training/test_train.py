@@ -135,13 +135,6 @@ def test_dev_is_measured_by_the_responses_v_prime_of_dev_alone(arguments, corpus
     assert train.measuring_dev(config, others, without_nli)(model) != measured
 
 
-def test_a_long_training_without_numba_is_told_of_it(arguments, monkeypatch, capsys):
-    for steps, numba, told in ((300, None, 1), (299, None, 0), (300, np, 0)):
-        monkeypatch.setattr(train, "numba_module", lambda: numba)
-        train.prepare(parse_config([*map(str, arguments), "--steps", str(steps)]))
-        assert capsys.readouterr().out.count("pip install numba") == told
-
-
 # ---------------------------------------------------------------- evaluating a run
 
 def test_evaluations_show_what_training_reported(run_copy, trained, tmp_path):

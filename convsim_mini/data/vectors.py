@@ -1,15 +1,53 @@
-"""Word vectors that others trained, from files in the format of word2vec or GloVe."""
+"""Word vectors that others trained: texts as of word2vec or GloVe, tables with tokenizers."""
 
 import codecs
 import re
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 
-from ..common.cli import UserError, progress
+from ..common.cli import UserError, progress, python_m, user_errors
+from ..common.files import UNREADABLE
 from ..common.lines import read_lines
 
 HEADER = re.compile(rb"\d{1,18} (\d{1,18})")    # word2vec's: number of words, dimensions
+
+
+def vectors_of(path, words):
+    """The vectors of those words of a list that have one: word → float32 (d,).
+
+    path: a text file (see `read_vectors`); a .npz with arrays `words` and `vectors`; or a table of
+    token vectors with its tokenizer, as a folder of model2vec or WordLlama, where a word gets the
+    mean of its tokens. Raises UserError.
+    """
+    path = Path(path).expanduser()
+    advice = "expected word vectors: --model.start FILE"
+    if path.is_dir() or path.suffix == ".safetensors":
+        with user_errors(f"{path}: cannot be read as a table with its tokenizer", advice,
+                         (*UNREADABLE, StopIteration)):
+            return _of_tokens(path if path.is_dir() else path.parent, words)
+    if path.suffix == ".npz":
+        with user_errors(f"{path}: cannot be read as words and vectors", advice, UNREADABLE):
+            file = np.load(path)
+            found = dict(zip(file["words"].tolist(), file["vectors"].astype(np.float32)))
+            return {word: found[word] for word in words if word in found}
+    return read_vectors(path, words)
+
+
+def _of_tokens(folder, words):
+    with user_errors("--model.start: a table with a tokenizer needs a package",
+                     f"run {python_m('pip install tokenizers')}", ImportError):
+        from tokenizers import Tokenizer
+    from safetensors.numpy import load_file
+    table = load_file(next(folder.rglob("*.safetensors")))
+    rows = table.get("mapping")                               # model2vec's, of a pruned table
+    table = next(array for array in table.values() if array.ndim == 2).astype(np.float32)
+    files = sorted(folder.rglob("*tokenizer*.json"), key=lambda file: file.name != "tokenizer.json")
+    tokenizer = Tokenizer.from_file(str(next(iter(files))))
+    ids = [one.ids for one in tokenizer.encode_batch([*words], add_special_tokens=False)]
+    return {word: table[of_word if rows is None else rows[of_word]].mean(axis=0)
+            for word, of_word in zip(words, ids) if of_word}
 
 
 def read_vectors(path, words):

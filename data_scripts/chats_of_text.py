@@ -1,0 +1,189 @@
+"""Exports of chats as plain text: WhatsApp, LINE, IRC clients. And what a message is."""
+
+import re
+from collections import Counter
+from functools import cache
+from itertools import chain
+
+import numpy as np
+import regex
+
+from convsim_mini.common.lines import read_lines
+
+# marks of text direction, except U+200E, which iPhones put before their own words; IRC's colours
+INVISIBLE = regex.compile(r"(?V1)[\p{Bidi_Control}\ufeff--\u200e]"
+                          r"|\x03(?:\d\d?(?:,\d\d?)?)?|[\x02\x0f\x11\x16\x1d-\x1f]")
+
+# WhatsApp: a date and a time, as each country writes them, are five or six numbers. The name, if
+# there is one, follows.
+STAMP = regex.compile(r"(?m)^\u200e?\[?\u200e?\d+(?:[^\d\n]{1,14}\d+){4,5}?[^\d\n:\],]{0,16}?"
+                      r"(?:\]| [-–]|:) (?=(?:(?P<name>[^\n]*?): )?)")
+COPIED = regex.compile(r"\[\d{1,2}:\d\d(?::\d\d)?(?:\s?[ap]\.?m\.?)?, \d", regex.IGNORECASE)
+EVENT = regex.compile(r"[^:\n]*\b(?:created group|changed the|security code with)\b")
+NOTES = regex.compile(r"""(?x)                                # what it adds to a person's text
+    \s*<This\ message\ was\ edited>$ | \s*\u200e<[^<>\n]+>$
+    | \A\u200e[^\n]+\.\w{2,4}\ \([^()\n]+\)(?=\n)
+    | \A(?: [^\n]+\ \(file\ attached\) | \w+-\d{8}-WA\d+\.\w+\ \([^()\n]+\) )\n*""")
+APP_SAID = regex.compile(r"""(?xis)
+    \u200e.* | [^\n]+\ •\ \u200e.*                            # on an iPhone
+    | <[^<>]+>                                                # <Media omitted>, in any language
+    | (?-i:null) | (?:live\ )?location(?::\ https://\S+|\ shared) | poll:\n.*
+    | (?:this\ message\ was\ deleted|you\ deleted\ this\ message)(?:\ (?:by|as)\ admin.*)?\.?
+    | missed\ (?:group\ )?(?:voice|video)\ call(?:,?\ (?:at|tap)\ .*)?
+    | (?:image|video|video\ note|audio|sticker|gif|document|contact\ card)\ omitted
+    | (?:waiting\ for\ this\ message\. | messages\ [^\n]*\ end-to-end\ encrypted).*""")
+
+# Morning and evening, as WhatsApp and LINE tell them apart
+LATE = regex.compile(r"p\.?\s?m|μ\.?\s?μ|م|下午|午後|傍晚|晚上|오후", regex.IGNORECASE)
+EARLY = regex.compile(r"a\.?\s?m|π\.?\s?μ|ص|上午|午前|凌晨|早上|오전", regex.IGNORECASE)
+NUMBER = re.compile(r"(\d+)")
+DATES = "dmy", "mdy", "ymd"    # orders of day, month and year; the first that fits counts
+
+# LINE: a line with the day, and below it lines of time, name and text; what the app says has no
+# name, or is [Sticker], [Photo] …
+LINE_DAY = r"(?P<day>(?:\w+,\ )?\d+[./]\d+[./]\d+[^\d\n\t]{0,12})$"
+LINE_TIME = r"(?P<time>[^\d\n\t]{0,3}\d?\d:\d\d(?:\ ?[AP]M)?)\t"
+LINE = regex.compile(rf"(?m)^(?:{LINE_DAY}|{LINE_TIME}(?:(?P<name>[^\t\n]*)\t)?)")
+LINE_BEGINS = regex.compile(rf"(?m)^{LINE_DAY}\n{LINE_TIME}")
+LINE_SAID = regex.compile(r"(?s)\[[^\[\]\n]{1,20}\]|☎.*")
+
+# HexChat, irssi … <nick> text; WeeChat, with tabs, where -->, <--, -- and * are not nicks
+IRC = regex.compile(r"""(?x) [^<\t*!]{0,40} \d:\d\d (?: -\d | [^<\t*!-] ){0,12}
+    (?| <[\ @+%&~!]* ([^>]+) > [\ \t] | \t [@+%&~!]? ([^\s<*=-][^\t]*) \t ) (.*)""")
+
+
+def read_text(path):
+    """A file as one text without INVISIBLE. Bytes that are not UTF-8, as in old logs, become �."""
+    lines = (line.decode(errors="replace") for line in read_lines(path))
+    return INVISIBLE.sub("", "\n".join(lines))
+
+
+def message(thread, speaker, text, time=None, id=None, reply_to=None):
+    """A row of the log; white space becomes single blanks. time: in seconds"""
+    speaker, text = (" ".join(f"{one or ''}".replace("\u200e", "").split())
+                     for one in (speaker, text))
+    return {"thread": thread, "speaker": speaker or None, "text": text, "time": time,
+            "id": id, "reply_to": reply_to}
+
+
+def read_log(text, thread):
+    """The messages of a log, by the reader that finds most in its beginning; None: left out."""
+    if LINE_BEGINS.search(text[:10_000]):
+        return line(text, thread)
+    def found(reader):
+        return sum(map(bool, reader(text[:1_000_000], thread)))
+
+    return max(irc, whatsapp, key=found)(text, thread)
+
+
+def irc(text, thread):
+    """The messages of an IRC client's log; None for every other line."""
+    lines = filter(str.strip, text.split("\n"))
+    return [message(thread, *one.groups()) if one else None for one in map(IRC.match, lines)]
+
+
+def whatsapp(text, thread):
+    """The messages of WhatsApp's export (some have several lines); None for its own words."""
+    stamps = [*STAMP.finditer(text)]
+    # A pasted line with a stamp is part of a message: its stamp has another form, and what
+    # WhatsApp itself copies has the time first: [18:02, 12.3.2024] Ann: …
+    parts = [NUMBER.split(stamp[0]) for stamp in stamps]
+    forms = [form_of(tuple(some[::2])) for some in parts]
+    usual = max(forms, key=Counter(forms).get, default=None)
+    known = {stamp["name"] for stamp, form in zip(stamps, forms) if form == usual} - {None}
+    kept = [k for k, (stamp, form) in enumerate(zip(stamps, forms))
+            if form == usual or stamp["name"] in known and not COPIED.match(stamp[0])]
+    stamps = [stamps[k] for k in kept]
+    times = times_of([parts[k] for k in kept], [forms[k] for k in kept])
+    ends = [*(stamp.start() for stamp in stamps[1:]), len(text)]
+    bodies = [text[stamp.end():end] for stamp, end in zip(stamps, ends)]
+    # "Ann: Work: hello": "Ann: Work" is the name if "Work" always follows "Ann: ".
+    names = [*map(possible_names, bodies)]
+    number, rows = Counter(chain.from_iterable(names)), []
+    for body, time, before_colons in zip(bodies, times, names):
+        name, *longer = before_colons or [None]
+        if number[name] > 1:
+            name = [name, *(one for one in longer if number[one] == number[name])][-1]
+        said = name and NOTES.sub("", body[len(name) + 2:].strip())
+        app = not said or EVENT.match(body) or APP_SAID.fullmatch(said)
+        rows.append(None if app else message(thread, name, said, time))
+    return rows
+
+
+@cache
+def form_of(between):
+    """The form of a stamp, without letters and digits. between: what stands between its numbers"""
+    return regex.sub(r"[\p{L}\p{M}\u200e]", "", "0".join(between))
+
+
+def times_of(stamps, forms):
+    """The times of stamps, in seconds since 1970; None for those that are none.
+
+    stamps: as NUMBER splits them; forms: stamps of one form have one order of day, month and year
+    """
+    times = np.full(len(stamps), np.nan)
+    for form in {*forms}:
+        which = np.flatnonzero([one == form for one in forms])
+        times[which] = _times_of_form([stamps[k] for k in which])
+    return [None if time != time else time for time in times.tolist()]
+
+
+def _times_of_form(stamps):
+    """The order of numbers that makes the most dates, with the fewest steps back, is right.
+
+    If nothing tells morning from evening, only the days count.
+    """
+    numbers = np.array([[*map(int, parts[1::2])] for parts in stamps])    # (n, 5 or 6)
+    words = [half_of_day(tuple(parts[::2])) for parts in stamps]
+    clock = "HMS"[:numbers.shape[1] - 3]
+    best, fewest = None, np.inf
+    for order in [*(date + clock for date in DATES), *(clock + date for date in DATES)]:
+        day, month, year, hour, minute = (numbers[:, order.index(one)] for one in "dmyHM")
+        second = numbers[:, order.index("S")] if "S" in order else 0
+        year = np.where(year < 100, 2000 + year, year)
+        good = ((0 < day) & (day < 32) & (0 < month) & (month < 13) & (1400 < year) & (year < 2700)
+                & (hour < 25))
+        months = np.where(good, 12 * (year - 1970) + month - 1, 0).astype("datetime64[M]")
+        days = months.astype("datetime64[D]").astype(np.int64) + day - 1
+        if (hour > 12).any() or len({*words}) == 1 and words[0] == "":
+            seconds = 3_600 * hour + 60 * minute + second
+        elif "" in words:
+            seconds = 0
+        else:
+            late = 12 * (np.array(words) == "late")
+            seconds = 3_600 * (hour % 12 + late) + 60 * minute + second
+        times = np.where(good, 86_400 * days + seconds, np.nan)
+        wrong = (~good).sum() + (np.diff(times) < 0).sum()
+        if wrong < fewest:
+            best, fewest = times, wrong
+    return best
+
+
+@cache
+def half_of_day(between):
+    """Whether a stamp says "early" or "late", or "". between: as in `form_of`"""
+    words = " ".join(between)
+    return "late" if LATE.search(words) else "early" if EARLY.search(words) else ""
+
+
+def line(text, thread):
+    """The messages of LINE's export; None for its own words."""
+    stamps, day, found = [*LINE.finditer(text)], "", []
+    ends = [*(stamp.start() for stamp in stamps[1:]), len(text)]
+    for stamp, end in zip(stamps, ends):
+        day = stamp["day"] or day
+        if stamp["time"]:
+            said = text[stamp.end():end].strip()
+            if "\n" in said:                                  # which is put in quotation marks
+                said = said.removeprefix('"').removesuffix('"')
+            app = not stamp["name"] or LINE_SAID.fullmatch(said)
+            found.append((NUMBER.split(f"{day} {stamp['time']}"),
+                          None if app else (stamp["name"], said)))
+    times = times_of([parts for parts, _ in found], [len(parts) for parts, _ in found])
+    return [said and message(thread, *said, time) for (_, said), time in zip(found, times)]
+
+
+def possible_names(body):
+    """What is before each ": " in the first 100 characters of the first line, shortest first."""
+    parts = body[:100].partition("\n")[0].split(": ")
+    return [": ".join(parts[:number]) for number in range(1, len(parts))]

@@ -155,11 +155,14 @@ def main(argv=None):
     encoder = encoder_of(load_run(options.run, options.device), options.tuned)
     reading = Reading(options.columns, options.encoding, encoder.columns, int(options.replies))
     rows = given_rows(options, reading)
-    if options.out or (options.index and options.file):
-        report = (write_vectors(encoder, rows, options.out) if options.out else
-                  add_to_index(encoder, rows, options.index, options.key) if options.add else
-                  build_index(encoder, rows, options.index))
-        print(f"{options.out or options.index}: {report}")
+    if options.out:
+        print(f"{options.out}: {write_vectors(encoder, rows, options.out)}")
+        return
+    if options.add:
+        print(f"{options.index}: {add_to_index(encoder, rows, options.index, options.key)}")
+        return
+    if options.index and options.file:
+        print(f"{options.index}: {build_index(encoder, rows, options.index)}")
         return
     sentences = sentences_of(rows)
     if options.index or options.search:

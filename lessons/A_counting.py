@@ -23,7 +23,7 @@ from before_training import D, Untrained, unit
 from convsim_mini.core.gradcheck import numeric_gradient, relative_error
 from convsim_mini.core.pairs import Split
 from convsim_mini.evaluation.sts import lead as lead_in_r
-from convsim_mini.training.word_vectors import cooccurrences, left_singular_vectors, ppmi_svd
+from convsim_mini.training.start import cooccurrences, left_singular_vectors, ppmi_svd
 
 rng = np.random.default_rng(seed(18))
 
@@ -284,8 +284,8 @@ claim("P@1 of p = 0, points over p = 1", lead(by_p[0], by_p[1]), low=1.5)
 #
 # ## Where this lives
 #
-# - `training/word_vectors.py`: `cooccurrences`, `ppmi_svd`, `left_singular_vectors` (Halko et al.
-#   2011). `training/start.py`: `initial_table`.
+# - `training/start.py`: `cooccurrences`, `ppmi_svd`, `left_singular_vectors` (Halko et al. 2011),
+#   `initial_table`.
 # - `minimal.py`: `initial_values` has the weights and the identity, on random rows.
 # - The paper does not say how its embeddings start. All of this is ours, after Levy, Goldberg and
 #   Dagan (2015) and Arora et al. (2017).

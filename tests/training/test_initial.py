@@ -14,9 +14,9 @@ from convsim_mini.core.pairs import Split
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.text import Vocabulary
 from convsim_mini.core.initial import initial_parameters
-from convsim_mini.training.start import A, given_vectors, initial_table
+from convsim_mini.training.start import (
+    A, cooccurrences, given_vectors, initial_table, left_singular_vectors, ppmi_svd)
 from convsim_mini.core.model import Model, embed
-from convsim_mini.training.word_vectors import cooccurrences, left_singular_vectors, ppmi_svd
 from convsim_mini.training.options import config_of
 
 

@@ -42,7 +42,7 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     import msgspec
 
     from .data.pairs import write_pairs
-    from .evaluation.after_training import summary
+    from .evaluation.after_training import pairs_of, summary
     from .inference.sentence_encoder import encoder_of
     from .train import train
     from .training.options import config_of
@@ -59,6 +59,7 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
         one = isinstance(columns, str)
         given["columns"] = [columns] if one else [*map(str, columns)]    # pandas may have numbers
     config = config_of(msgspec.to_builtins(given, enc_hook=str))    # also paths and NumPy's numbers
+    pairs_of(config.data)                                     # now, so that mistakes show early
     with nullcontext() if files else folder_with_pairs(
             folder, lambda file: write_pairs(pairs, file, config.columns)):
         trained = train(config)

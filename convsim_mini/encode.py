@@ -22,8 +22,9 @@ from .common.show import table
 from .data.layouts import Reading
 from .inference.index import WORDS, add_to_index, build_index, index_of, open_index
 from .inference.rows import LINE, rows_of_file, rows_of_texts
-from .inference.sentence_encoder import encoder_of, warn_if_cut, warn_if_unknown
+from .inference.sentence_encoder import encoder_of, warn_if_unknown
 from .training.run import load_run
+from .training.tasks import warn_if_cut
 
 CHUNK = 4_096    # sentences whose vectors are in memory at a time
 MOST_COMPARED = 30

@@ -19,10 +19,8 @@ from .common.files import write_text
 from .data.prepare import corpus_report, open_corpus
 from .core.text import UNKNOWN
 from .data.snli import find_snli
-from .evaluation.after_training import pairs_of, summary
 from .fast.devices import device_module
 from .fast.threads import use_all_cores
-from .inference.sentence_encoder import warn_if_cut
 from .training.dev import DEV_QUERIES, drawn, measuring_dev, scores_on_dev
 from .training.start import initial_model
 from .training.steps import run_steps
@@ -30,7 +28,7 @@ from .training.options import config_of, parse
 from .training.run import (
     TRAINING, Run, check_corpus, describe, finished, load_run, lock_of, new_run_folder, newest,
     save_run)
-from .training.tasks import fitting_batches, open_tasks, with_steps
+from .training.tasks import fitting_batches, open_tasks, warn_if_cut, with_steps
 from .training.workers import LESS_MEMORY, SINGLE_WORKER, launched
 
 UNKNOWN_SHARE = 0.1    # of the words of other pairs
@@ -98,7 +96,6 @@ def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
     tasks = open_tasks(config, corpus)
     config = with_steps(fitting_batches(config, tasks, workers.size), tasks)
     drawn(corpus.test, DEV_QUERIES)                           # now, so that mistakes show early
-    pairs_of(config.data)
     for notice in notices(config, corpus):
         print(f"{notice}\n")
     return config, corpus, tasks
@@ -153,12 +150,15 @@ def finish(run, corpus):
 @errors_in_one_line(LESS_MEMORY)
 def main(argv=None):
     """The command: train or resume, then show the result. Only the first worker shows it."""
+    from .evaluation.after_training import pairs_of, summary    # training itself needs none of it
     workers = launched()    # with one process its methods do nothing: skip them
     with workers.job():
         with workers.in_turn():
             given = parse(sys.argv[1:] if argv is None else argv)
             folder = given.get("resume")
             config = None if folder else config_of(given)
+            if config:
+                pairs_of(config.data)                         # now, so that mistakes show early
         run = (resume(Path(folder), workers, given.get("device")) if folder
                else train(config, workers))
         if workers.rank == 0:

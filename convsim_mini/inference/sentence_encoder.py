@@ -133,14 +133,6 @@ class SentenceEncoder(BiEncoder):
         return (l2_normalize_forward(u)[0] @ l2_normalize_forward(v)[0].T).astype(np.float32)
 
 
-def warn_if_cut(config, lengths):
-    """Print how many sentences a ModelConfig's encoder cuts, if any. lengths: (n,), in pieces"""
-    longest = ENCODERS[config.encoder].longest(config)
-    if longest and (lengths > longest).any():
-        print(f"{(lengths > longest).sum():,} of {len(lengths):,} sentences have more than "
-              f"{longest} pieces of words and are cut off there")
-
-
 def warn_if_unknown(sentences, vocabulary):
     """Report on standard error the sentences without any word that the Vocabulary can spell."""
     for sentence in sentences:

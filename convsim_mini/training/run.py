@@ -80,8 +80,8 @@ def save_run(run):
 
 def keep_as_best(folder):
     """Put the newest weights, those of training.safetensors, into model.safetensors."""
-    newest = Path(folder, TRAINING)
-    replace_file(Path(folder, MODEL), lambda temporary: shutil.copyfile(newest, temporary))
+    last = Path(folder, TRAINING)
+    replace_file(Path(folder, MODEL), lambda temporary: shutil.copyfile(last, temporary))
 
 
 def save_tuned(run, matrix):

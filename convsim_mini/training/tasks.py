@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ..common.cli import UserError
 from ..common.files import checksum
 from ..core import schedule
+from ..core.model import ENCODERS
 from ..core.pairs import Split
 from ..data.snli import encode_snli, find_snli, read_snli
 
@@ -100,3 +101,11 @@ def with_steps(config, tasks):
         size *= 1 - config.nli_share                          # the other steps train NLI
     size *= optim.drop_at + schedule.GROWN * (1 - optim.drop_at)
     return dataclasses.replace(config, steps=max(1, round(config.epochs * first.pairs / size)))
+
+
+def warn_if_cut(config, lengths):
+    """Print how many sentences a ModelConfig's encoder cuts, if any. lengths: (n,), in pieces"""
+    longest = ENCODERS[config.encoder].longest(config)
+    if longest and (lengths > longest).any():
+        print(f"{(lengths > longest).sum():,} of {len(lengths):,} sentences have more than "
+              f"{longest} pieces of words and are cut off there")

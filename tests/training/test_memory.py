@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
+from convsim_mini.evaluation.after_training import summary
 from convsim_mini.common.arrays_file import save_arrays
 
 from conftest import parse_config
@@ -21,7 +22,7 @@ def test_a_training_and_its_summary_hold_two_tables_at_a_time(arguments, tmp_pat
     train.train(parse_config([*map(str, arguments), "--steps", "1", "--run", f"{tmp_path}/warm"]))
     tracemalloc.start()                                       # imports do not count
     try:
-        train.summary(train.train(parse_config([*map(str, options)])))
+        summary(train.train(parse_config([*map(str, options)])))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -20,6 +20,7 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.config import Config
 from convsim_mini.data.prepare import open_corpus
 from convsim_mini.evaluation import sts
+from convsim_mini.evaluation.after_training import summary
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import (
     MODEL, TRAINING, Run, describe, finished, keep_as_best, load_run, newest, read_log, save_run)
@@ -179,7 +180,7 @@ def test_a_run_that_no_step_makes_better_keeps_its_initial_values(config, monkey
     first = train.starting_model(found.config, open_corpus(found.config)).params
     assert all((found.model.params[name] == first[name]).all() for name in first)
     assert ("did not improve them: there are too few pairs or steps. Start from another run: "
-            "--init") in train.summary(found)
+            "--init") in summary(found)
 
 
 def test_half_the_bits_of_a_finished_run_measure_the_same(config):

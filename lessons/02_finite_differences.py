@@ -298,17 +298,6 @@ check(2, fooling_backward, judge_fooling)
 #   with more that can go wrong.
 
 # %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 2` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | measured / derived, the worst at steps up to 10⁻⁶ | 0.892 ± 0.02 | 0.876 to 0.919 | below 0.7, above 1 |
-# | error of the best central step in float64 | 4.86e-12 ± 4e-14 | 4.81e-12 to 4.91e-12 | below 1e-12, above 1e-10 |
-# | error of the best central step in float32 | 3.24e-06 ± 2e-08 | 3.22e-06 to 3.27e-06 | below 1e-06, above 0.0001 |
-
-# %% [markdown]
 # ## What you know now
 #
 # - Central differences are off by ε² f‴/6, and by rounding over ε: ε = 10⁻⁵ in float64 suits both.

@@ -341,19 +341,6 @@ check(2, turned_away, judge_turned_away)
 #   loss does to points of a sphere.
 
 # %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 9` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | no layers: loss in the end − that of the best cone | 3.23e-05 ± 3e-05 | 4.57e-06 to 8.09e-05 | below -0.001, above 0.02 |
-# | symmetric W: loss in the end minus the bound, ln 2 | 0.000534 ± 0.001 | 4.35e-05 to 0.00239 | below 0, above 0.03 |
-# | any W: loss in the end | 1.45e-05 ± 4e-06 | 1.09e-05 to 2.01e-05 | above 0.001 |
-# | ours: loss in the end | 0.00053 ± 7e-05 | 0.000425 to 0.000602 | above 0.02 |
-# | ours: cosine of sentence and reply; unrelated 0 ± 2/√16 | 0.253 ± 0.06 | 0.19 to 0.319 | above 0.5 |
-
-# %% [markdown]
 # ## What you know now
 #
 # - Unit length lets through only what turns a vector; plain gradient descent can only lengthen it.

@@ -269,16 +269,6 @@ show(figure, "16_optimisers")
 #   to play with; Kingma and Ba (2015), section 2.
 
 # %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 16` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | 20 directions along the axes: Adam's steps / momentum's | 0.901 ± 0.03 | 0.851 to 0.937 | above 1 |
-# | 20 directions turned at random: Adam's steps / momentum's | 2.04 ± 0.3 | 1.58 to 2.38 | below 1.2 |
-
-# %% [markdown]
 # ## What you know now
 #
 # - One rate has to serve all directions: SGD's steps grow in number like κ, momentum's like √κ.

@@ -335,19 +335,6 @@ claim("with NLI: AUC within a topic", within["conversations and NLI"], low=0.98)
 #   `nli_weight`, and the classifier is given 5 u (`SCALE`). Both are ours.
 
 # %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 20` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | NLI accuracy: an encoder that learns it, 400 steps, less the frozen one | 0.115 ± 0.02 | 0.09 to 0.142 | below 0.03 |
-# | conversations: cosine lost by another activity / by another topic | 0.113 ± 0.02 | 0.0937 to 0.129 | above 0.5 |
-# | the same with NLI, less that with more conversations | 0.269 ± 0.03 | 0.223 to 0.289 | below 0.1 |
-# | conversations: AUC within a topic | 0.851 ± 0.07 | 0.762 to 0.937 | below 0.7 |
-# | with NLI: AUC within a topic | 0.998 ± 0.003 | 0.992 to 1 | below 0.98 |
-
-# %% [markdown]
 # ## What you know now
 #
 # - Symmetric features cannot tell which of two sentences entails the other: exactly 50%.

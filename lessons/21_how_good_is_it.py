@@ -17,10 +17,9 @@
 import itertools
 import sys
 
-import scipy.stats
-
 sys.path += [".", "lessons"]
 from lesson import check, claim, expect, np, plt, seed, show
+import scipy.stats
 from small_encoder import trained_encoder
 from convsim_mini.core.model import embed
 from convsim_mini.evaluation import cqa
@@ -360,19 +359,6 @@ check(2, expected_average_precision, judge_expected)
 # - `evaluation/metrics.py`: `pearson`, `pearson_interval`, `difference`, `average_precision`.
 #   `tune.py`: `similarity_backward`, `correlation_backward`.
 # - The paper, §4.3 (−arccos, tuning; Tables 3 and 4), §4.4 (question ranking). Intervals are ours.
-
-# %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 21` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | r of the trained encoder | 0.633 ± 0.02 | 0.606 to 0.65 | below 0.5 |
-# | trained less words, weighted a/(a + p), in half-widths of the paired interval | 0.573 ± 0.2 | 0.172 to 0.814 | below -1, above 1 |
-# | trained less words, binary, in half-widths of the paired interval | 1.28 ± 0.1 | 1.1 to 1.43 | below 1 |
-# | the most that any of five strengths gains on the other half | 0.000287 ± 0.002 | -0.000814 to 0.00329 | above 0.015 |
-# | ten questions: width of the range that holds 95% of guessing's MAPs | 0.216 ± 0.005 | 0.212 to 0.224 | below 0.15 |
 
 # %% [markdown]
 # ## What you know now

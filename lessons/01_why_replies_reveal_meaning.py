@@ -117,11 +117,15 @@ def answer(numbers, rng, world=P):
 # %% [markdown]
 # ## What a perfect player would do
 #
+# (It takes Bayes' rule. Whoever wants to see the training first may skip to "A player made of vectors".)
+#
 # Suppose you knew P. You see input i and K replies, one drawn from P(r|i), the others from P(r). By
 # Bayes' rule the probability that reply j is the true one is proportional to P(r_j|i)/P(r_j). A
 # softmax turns scores into probabilities, proportional to e^score. So the perfect score is
 #
 # **s_ij = ln P(r_j|i) − ln P(r_j)**
+#
+# or that plus any number of the row's own, which a softmax does not see (lesson 19).
 #
 # A reply that is three times as likely after this sentence as it is overall gets ln 3; one that is as
 # likely as ever gets 0. Sentence i enters *only through its reply distribution*, so two sentences

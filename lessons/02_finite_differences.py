@@ -283,7 +283,7 @@ check(2, fooling_backward, judge_fooling)
 # The paper's Transformer has tens of millions of parameters: two evaluations for each would take years.
 # So `directional_error` moves *all* at once, along a random r of length 1. With the gradient g,
 #
-# (L(p + εr) − L(p − εr)) / 2ε = g · r
+# (L(p + εr) − L(p − εr)) / 2ε ≈ g · r
 #
 # A random direction almost never misses a mistake completely. But a small mistake in a few of many
 # parameters changes g · r so little that one direction can overlook it.

@@ -64,7 +64,7 @@ expect(abs(loss - loss_by_loops(u, v, 2.0)), 0, 1e-13, "the library's loss minus
 # −log(1/K) = **ln K**. Above ln K the *probabilities* are worse than equal ones.
 #
 # But a fresh model's scores are not equal, they are *random*, and that costs something. Let them be
-# normal with mean 0 and variance σ². The sum of K powers is about K E e^s = K e^{σ²/2}. So
+# normal with mean 0 and variance σ². If K is far above e^{σ²}, the sum of K powers is about K E e^s = K e^{σ²/2}. So
 #
 # loss ≈ ln K + **σ²/2**
 #

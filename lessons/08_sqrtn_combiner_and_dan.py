@@ -88,7 +88,7 @@ for name, _, color in combiners:
     axes.text(53, sizes[n == 48].mean(), f"{name}: {sizes[n == 48].mean():.2g}", color=color, va="center")
 axes.set(xlabel="words in the sentence, n", ylabel="length of the bag / √d", xticks=[1, 4, 16, 48],
          xticklabels=[1, 4, 16, 48], yticks=[0.25, 1, 4], yticklabels=["¼", 1, 4], xlim=(0.9, 150),
-         title="Divided by √n, all sentences have nearly one size")
+         title="Divided by √n, sizes are between 1 and 1.7")
 axes.minorticks_off()
 show(figure, "08_lengths")
 

@@ -68,6 +68,8 @@ expect(len(of_rows) / len(params["table"]), 0.05, 0.15, "share of the table's ro
 #
 # ## The loss goes back
 #
+# **Now write it:** `yours/loss_and_gradients.py`, then `python -m lessons.yours check loss_and_gradients`.
+#
 # `loss_and_gradients` goes down the left column and back up. This is its text; compare it with the
 # picture. We also make a copy of it that forgets one of the two paths of v: a bug many of us have
 # written, and there is no error message.

@@ -136,8 +136,8 @@ show(figure, "17_rare_rows_and_warm_up")
 # %% [markdown]
 # The factor is about five for rare words, and about two for frequent ones. But nearly all the error
 # is in the rare rows, and no rate helps SGD there: its best, 14, is already next to the limit of
-# 15, and with it the frequent words have 2.5 times the error that rate 3 would leave them. Adam is
-# close behind Adagrad; its price is two more tables and the time to go through them.
+# 15, and with it the frequent words have 2.5 times the error that rate 3 would leave them. Adam has a
+# third more error in rare rows than Adagrad; its price is two more tables and the time for them.
 #
 # Adagrad never forgets. After ten gradients of size 100, one of size 1 moves its row by rate/316 at
 # most. So the library uses Adagrad for rows, most of which are in few batches, and Adam for the

@@ -247,23 +247,8 @@ expect(history[40.0][140][3] - history[40.0][80][3], 0.1, 3, "effective scale: 1
 # w, where the w are unrelated. Two such sentences have the cosine **c²**. But a vector that points
 # along d itself has the cosine **c** with every one of them: for c = 0.7 that is 0.7 against 0.49.
 # Whatever the question, a search answers with it. Such a vector is called a **hub** (Radovanović et
-# al. 2010). The picture marks two of our encoders.
-
-# %%
-figure, axes = plt.subplots(figsize=(8, 3.8))
-c = np.linspace(0, 1, 101)
-axes.plot(c, c, color="C3", label="with a vector along d: c")
-axes.plot(c, c * c, color="C0", label="with each other: c²")
-for name, x in (("start", u_start), ("scale 40", u)):
-    mean = np.linalg.norm(x.mean(axis=0))                     # c, if d is the mean's direction
-    axes.plot([mean, mean], [mean**2, mean], "ko:")
-    axes.annotate(f"{name}: {mean**2:.2f} and {mean:.2f}", (mean, mean**2), (8, -8),
-                  textcoords="offset points")
-axes.set(xlabel="c, cosine of each sentence with the common direction d", ylabel="cosine",
-         title="A vector along the common direction is nearer to all than they are to each other")
-show(figure, "22_cone")
-
-# %% [markdown]
+# al. 2010).
+#
 # Let N(x) be the number of sentences that have x among their ten nearest. Its mean is always 10.
 #
 # **Predict:** how large is the largest N of 2,500 sentences: 15, 50, or above 100?
@@ -295,30 +280,6 @@ claim("ten largest hubs: the last place by the cosine to the mean, of 2,500", ra
 # half as many as at the start. As derived, the hubs lie along d: ordered by the cosine to the mean,
 # the ten largest are among the first 55 of 2,500. Most of the worst are long, rambling turns.
 #
-# ### Exercise 2: build a hub
-#
-# Find 20 unit vectors of which the first is the nearest neighbour of all 19 others, by 0.1 or more.
-
-# %%
-def hub_of_twenty():
-    """→ u: (20, D) for a D of your choice, rows of length 1."""
-    raise NotImplementedError
-
-
-def judge_hub(hub_of_twenty, rng):
-    u = np.asarray(hub_of_twenty(), float)
-    assert u.ndim == 2 and len(u) == 20 and np.abs((u * u).sum(axis=1) - 1).max() < 1e-9, (
-        "20 rows of length 1")
-    cosines = u @ u.T
-    others = np.where(np.eye(20, dtype=bool), -1, cosines)[1:, 1:].max(axis=1)
-    lead = (cosines[1:, 0] - others).min()
-    assert lead >= 0.1, (f"the smallest lead of the first is {lead:.2f}; which of c and c² above "
-                         "is the larger, and by how much?")
-
-
-check(2, hub_of_twenty, judge_hub)
-
-# %% [markdown]
 # ## Removing it
 #
 # Let d be the first eigenvector. The matrix I − d dᵀ removes it, `with_matrix` multiplies that into

@@ -67,7 +67,7 @@ claim("split by message: messages of test that are replies in train",
 # %% [markdown]
 # 86 of 100, and both texts in 75. In a chat each turn is the reply of one pair and the message of the next:
 #
-# | | | |
+# | pair | split | |
 # | --- | --- | --- |
 # | "any pets?" → "two cats" | train | |
 # | "two cats" → "what are they called?" | **test** | train has both texts, each with its *other* neighbour |
@@ -130,16 +130,16 @@ claim("what all bigrams add, measured with neighbours", gain["neighbours"], low=
 claim("what all bigrams add, measured with strangers", gain["strangers"], high=0.5)
 
 # %% [markdown]
-# The neighbours are worth a point without bigrams and more than three with all of them. And now look down the
-# columns. Measured with neighbours, a row for each bigram is an improvement. Measured on strangers it is
-# a loss. **The leak did not only flatter all recipes: it chose the wrong one.** (Ours had 200,000 rows for
-# bigrams, 400 MB of a run's 418, because by that ruler they were worth 5.5 points. By the other, 0.4.)
+# The neighbours are worth 4 points without bigrams and 5.7 with all of them. And now look down the columns.
+# Measured with neighbours, a row for each bigram is an improvement, of 1.4 points here and 1.5 to 3.1 in five
+# other seeds. Measured with strangers it is a loss, of 0.3 to 1.2. **The leak did not only flatter all
+# recipes: it chose the wrong one.** (Ours had 200,000 rows for bigrams, 400 MB of a run's 418, because by
+# that ruler they were worth 5.5 points. By the other, 0.4.)
 #
-# Why bigrams? Most of 200,000 occur once or twice (lesson 6), so their rows learn one thing: next to what they
-# were said. One encoder reads messages and replies alike. If "two cats" was the reply to "any pets?" and
-# "what are they called?" the message before "Salt and Pepper", their rare rows have been pulled to one place.
-#
-# (A point or two is there before training: words of these conversations are counted in train, too.)
+# Why bigrams? Two of three occur once (lesson 6), so their rows learn one thing: next to what they were said.
+# One encoder reads messages and replies alike. If "two cats" was the reply to "any pets?", and "what are they
+# called?" the message before "Salt and Pepper", all these rare rows have been pulled to one place. (A point
+# or two is there before training: words of these conversations are counted in train, too.)
 #
 # ## The cliff
 #
@@ -165,7 +165,7 @@ claim("all bigrams: loss before the second epoch less that after its first steps
 claim("no bigrams: the same", cliff["no bigrams"], high=1.5)
 
 # %% [markdown]
-# It falls off a cliff: by 0.9 without bigrams, by 3.2 with all, within one step. On new pairs nothing would
+# It falls off a cliff: by 1.0 without bigrams, by 3.2 with all, within one step. On new pairs nothing would
 # happen at that step, so the height is what the model knows about *these* pairs and about no others: memory,
 # in nats. Memory by itself is no fault. But with a test next to train, memory scores.
 #

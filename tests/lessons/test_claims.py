@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))    # the lessons are no part of the package
 from lessons import claims
 
 LESSONS = ROOT / "lessons"
-TRAIN = ("00", "08", "18", "20", "21", "22", "A", "B")    # some seconds or more
+TRAIN = ("00", "08", "18", "20", "21", "22", "23", "A", "B")    # some seconds or more
 QUICK = {
     "19": {"steps=4000": "steps=2000"},
     "18": {"some_chat(40_000, PIECES)": "some_chat(6_000, PIECES)", "steps=80,": "steps=40,"},
@@ -60,6 +60,10 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      "train_model(800, share=0.5, start=on_replies, frozen=True)"),
     ("B", "own copies alone",    # all copies
      "copy[part] for copy, part in zip(copies, parts)", "summed[part] for part in parts"),
+    ("23", "neighbours, all bigrams",    # the neighbours are strangers, too
+     "np.concatenate([near, rng.permutation(others)[len(near):]])", "rng.permutation(others)"),
+    ("23", "luck of the best of 100",    # drawn, not chosen
+     "best = [np.argmax(dev[:m]) for m in counts]", "best = [rng.integers(m) for m in counts]"),
     ("21", "r of the trained encoder",
      "labels = sts.labels", "labels = rng.permutation(sts.labels)"),
     ("22", "largest N after 80 steps", "at_15[80], at_40[80]", "at_15[80], started"),    # untrained

@@ -31,13 +31,14 @@ from convsim_mini.inference.sentence_encoder import SentenceEncoder
 # %% [markdown]
 # ## Two encoders
 #
-# We train on 40,000 pairs of real chat, a message and its reply, in 144 steps of 256 pairs. We keep
-# the encoder *before* the first step and the one *after* the last. Every result below comes twice, so
-# you see what training changed and what was there before.
+# We take 40,000 pairs of real chat, a message and its reply. Some conversations are put aside as a
+# whole, and we train on the 35,566 pairs of the rest, in 138 steps of 256. We keep the encoder
+# *before* the first step and the one *after* the last. Every result below comes twice, so you see
+# what training changed and what was there before.
 
 # %%
 corpus, untrained, trained, _ = trained_encoder()
-held_out = corpus.report["dev"]                               # training never sees these
+held_out = corpus.report["dev"]                               # from conversations put aside
 # `convsim_mini.load` reads the same from the folder of a run
 before, after = (SentenceEncoder(model, corpus.vocabulary) for model in (untrained, trained))
 
@@ -53,12 +54,12 @@ expect(np.abs((vectors**2).sum(axis=1) - 1).max(), 0, 1e-5, "squared length minu
 
 # %% [markdown]
 # All vectors have length 1: a dot product is the cosine, 1 for equal directions, 0 for a right angle.
-# Here "How old are you?" is nearer to "How are you?", 0.42, than to "What is your age?", 0.25.
+# Here "How old are you?" is nearer to "How are you?", 0.50, than to "What is your age?", 0.21.
 #
 # ## Pick the true reply
 #
 # In training the encoder had to find the true reply to a message among others. Here are 1,600 messages
-# that it has not seen. Is the true reply the nearest of 100 (P@1)? Is it among the ten nearest (P@10)?
+# of people whom it has not heard. Is the true reply the nearest of 100 (P@1)? Is it among the ten nearest (P@10)?
 #
 # **Predict:** guessing is right in 1% and in 10%. And the encoder, before training and after?
 
@@ -83,11 +84,11 @@ for name, most in (("P@1, guessing 1", 1), ("P@10, guessing 10", 10)):
     print(f"{name:34} {100 * (ranks_before <= most).mean():6.1f}  "
           f"{100 * (ranks <= most).mean():6.1f}")
 gained = 100 * ((ranks <= 10).mean() - (ranks_before <= 10).mean())
-claim("P@10 after minus before, points", gained, 6)
+claim("P@10 after minus before, points", gained, 4)
 
 # %% [markdown]
-# Before any training the true reply is the nearest for one message in six. Counting words gets you
-# that far (lesson A). Training adds thirteen points of P@10.
+# Before any training the true reply is the nearest for one message in seven. Counting words gets you
+# that far (lesson A). Training adds eight points of P@10.
 #
 # ## What training moves
 #
@@ -115,9 +116,9 @@ claim("mean rise of the cosine of the first four pairs", np.diff(first_four).mea
 expect(min(probed["order"]), 0.7, 1, "two orders of the same words, before and after, the least")
 
 # %% [markdown]
-# On average the first four rise: here by 0.12, over five other seeds by 0.11 to 0.19. Impressive, but
+# On average the first four rise: here by 0.16, over five other seeds by 0.09 to 0.26. Impressive, but
 # we chose them. Keep that in mind until we meet pairs that we did not choose. Nor is a single pair a
-# safe bet: here, and under two of these five seeds, one of the four falls.
+# safe bet: here, and under one of these five seeds, one of the four falls.
 # "Like" and "hate" came nearer, too: the reply to either is often about the movie.
 #
 # ## Twelve negations
@@ -149,8 +150,8 @@ claim("short ones: mean after minus before", short.mean() - of_negations["before
       high=-0.03)
 
 # %% [markdown]
-# Training moves five of the six short sentences away from their negations: the cosine of "I know" and
-# "I don't know" falls to 0.70. In a longer one "not" weighs little: the mean cosine is 0.93.
+# Training moves the short sentences away from their negations: the cosine of "I know" and
+# "I don't know" falls to 0.72. In a longer one "not" weighs little: the mean cosine is 0.94.
 #
 # ## Does it agree with a person?
 #
@@ -174,15 +175,15 @@ print(f"(standard error {rises.std() / len(rises)**0.5:.3f})")
 
 # %% [markdown]
 # The encoders before and after training are equally good, as far as 120 pairs can tell (lesson 21):
-# 0.65 and 0.64. The two sets of words come last. (The intervals cover other pairs, not other people.)
+# 0.61 and 0.62. The two sets of words come last. (The intervals cover other pairs, not other people.)
 #
 # And our four pairs above? 31 of these 120 have a score of 4 or 5, and we did not choose them. Their
-# cosine rises by 0.001 ± 0.015: not at all. Four examples are an anecdote, especially if the author
+# cosine rises by 0.02 ± 0.014: an eighth as much. Four examples are an anecdote, especially if the author
 # picked them. (The four are small talk, like the training data; the 31 are news, captions, questions.)
 #
 # ## Search
 #
-# We compare a question with all replies that training has not seen, and print the three nearest.
+# We compare a question with all replies of the conversations put aside, and print the three nearest.
 
 # %%
 replies = list(dict.fromkeys(reply for _, reply in held_out))
@@ -196,11 +197,13 @@ messages = after.encode([message for message, _ in asked])
 found = (messages @ reply_vectors.T).argmax(axis=1)
 (most, times), = Counter(found).most_common(1)
 print(f"the nearest reply of {times} of the {n:,} messages: {replies[most]}")
+claim("share of these messages that are nearly the same", np.mean(
+    ["hello" in asked[k][0].lower() for k in np.flatnonzero(found == most)]), low=0.7)
 print("these messages:", Counter(asked[k][0].lower() for k in np.flatnonzero(found == most)))
 
 # %% [markdown]
-# One "Hello!" is the nearest reply of 74 messages. A *hub*, near everything and of use to nobody? No:
-# 73 of them are "Hello!", too, and the last begins with it. (Lesson 22 shows real hubs.)
+# One "hello?" is the nearest reply of twelve messages. A *hub*, near everything and of use to nobody? No:
+# all twelve are "hello?", too. (Lesson 22 shows real hubs.)
 #
 # ## See it fail
 #
@@ -236,7 +239,7 @@ claim("words in common, cosine: the red pairs minus the blue",
 #
 # ### Exercise 1: hunt for opposites
 #
-# Find a sentence that training brings *nearer* to its opposite: from a cosine of at most 0.8 to 0.9
+# Find a sentence that training brings *nearer* to its opposite: from a cosine of at most 0.7 to 0.85
 # or more. They must differ in exactly one word, a pair from `OPPOSITES`. (Which replies suit both?)
 
 # %%
@@ -255,8 +258,8 @@ def judge_opposites(opposites, rng):
     assert len(left) == len(right) and len(differ) == 1 and differ[0] & OPPOSITES, (
         f"one word has to be replaced by its opposite, not {left} by {right}")
     a, b = (float(np.prod(encoder.encode(sentences), axis=0).sum()) for encoder in (before, after))
-    assert b >= 0.9, f"after training the cosine is {b:.2f}; what else would bring the same replies?"
-    assert a <= 0.8, f"before training the cosine was {a:.2f} already: are they too long?"
+    assert b >= 0.85, f"after training the cosine is {b:.2f}; what else would bring the same replies?"
+    assert a <= 0.7, f"before training the cosine was {a:.2f} already: are they too long?"
 
 
 check(1, opposites, judge_opposites)
@@ -268,7 +271,7 @@ check(1, opposites, judge_opposites)
 # | --- | --- |
 # | Why should picking replies teach what sentences mean? | 1 |
 # | How can one trust gradients that somebody wrote by hand? | 2 |
-# | How does a layer turn 200 numbers into 200 others, and how does it learn? | 3 |
+# | How does a layer turn 100 numbers into 200 others, and how does it learn? | 3 |
 # | Why are the other replies of a batch the wrong answers, and what is the loss of a guess? | 4, 5 |
 # | Does it know the word "1990", and what does it do with words it has never seen? | 6 |
 # | Why is a word a row of numbers, and how do rare words learn at all? | 7, 17 |
@@ -289,25 +292,11 @@ check(1, opposites, judge_opposites)
 #   sentences with one meaning end up near each other. Its figure 1 is the next lesson.
 
 # %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 0` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | P@10 after minus before, points | 13 ± 0.5 | 12.4 to 13.4 | below 6 |
-# | mean rise of the cosine of the first four pairs | 0.169 ± 0.04 | 0.112 to 0.193 | below 0.01 |
-# | cosine of a longer sentence and its negation, after training: mean of six | 0.93 ± 0.009 | 0.919 to 0.942 | below 0.85 |
-# | short ones: mean after minus before | -0.144 ± 0.02 | -0.179 to -0.12 | above -0.03 |
-# | 31 pairs with a score of 4 to 5: mean rise of the cosine | -0.00655 ± 0.01 | -0.017 to 0.0145 | above 0.06 |
-# | words in common, cosine: the red pairs minus the blue | 0.389 ± 0.07 | 0.304 to 0.485 | below 0.1 |
-
-# %% [markdown]
 # ## What you know now
 #
-# - The counted start (lesson A) is good already; training on replies adds thirteen points of P@10.
+# - The counted start (lesson A) is good already; training on replies adds eight points of P@10.
 # - A number says nothing about training until you compare it with the untrained model's.
-# - Four chosen pairs rose, 31 others did not. And in a longer sentence "not" weighs little.
+# - Four chosen pairs rose by 0.16, 31 others by 0.02. And in a longer sentence "not" weighs little.
 #
 # Next: lesson 1, why it works at all.
 #

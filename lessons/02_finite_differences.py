@@ -283,7 +283,7 @@ check(2, fooling_backward, judge_fooling)
 # The paper's Transformer has tens of millions of parameters: two evaluations for each would take years.
 # So `directional_error` moves *all* at once, along a random r of length 1. With the gradient g,
 #
-# (L(p + εr) − L(p − εr)) / 2ε = g · r
+# (L(p + εr) − L(p − εr)) / 2ε ≈ g · r
 #
 # A random direction almost never misses a mistake completely. But a small mistake in a few of many
 # parameters changes g · r so little that one direction can overlook it.
@@ -296,17 +296,6 @@ check(2, fooling_backward, judge_fooling)
 #   check under *mutants*, backwards made wrong on purpose, all of which must fail.
 # - To read further: [CS231n on gradient checks](https://cs231n.github.io/neural-networks-3/#gradcheck),
 #   with more that can go wrong.
-
-# %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 2` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | measured / derived, the worst at steps up to 10⁻⁶ | 0.892 ± 0.02 | 0.876 to 0.919 | below 0.7, above 1 |
-# | error of the best central step in float64 | 4.86e-12 ± 4e-14 | 4.81e-12 to 4.91e-12 | below 1e-12, above 1e-10 |
-# | error of the best central step in float32 | 3.24e-06 ± 2e-08 | 3.22e-06 to 3.27e-06 | below 1e-06, above 0.0001 |
 
 # %% [markdown]
 # ## What you know now

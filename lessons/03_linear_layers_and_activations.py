@@ -294,18 +294,6 @@ check(2, bilinear_backward, judge_bilinear)
 #   more gates, and [Glorot's paper](https://proceedings.mlr.press/v9/glorot10a.html).
 
 # %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 3` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | s = 0.5: gradient left after thirty layers, in 2⁻³⁰ | 0.789 ± 0.05 | 0.722 to 0.847 | below 0.1, above 1.1 |
-# | s = 1: what tanh leaves after thirty layers | 0.148 ± 0.006 | 0.143 to 0.159 | below 0.1, above 0.25 |
-# | s = 1: what it leaves after three | 0.467 ± 0.005 | 0.461 to 0.472 | below 0.4, above 0.55 |
-# | s = 2: growth for each layer, although tanh saturates | 1.16 ± 0.002 | 1.16 to 1.16 | below 1.08 |
-
-# %% [markdown]
 # ## What you know now
 #
 # - dx = dy Wᵀ, dW = xᵀ dy, db = Σ dy. Each gradient has the shape of what it belongs to.

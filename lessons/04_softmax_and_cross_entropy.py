@@ -287,15 +287,6 @@ check(2, log_softmax_backward, judge_log_softmax)
 #   shift of scores.
 
 # %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 4` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | with a random dp: the nearest that one of six broken backwards comes | 0.2 ± 0.04 | 0.16 to 0.238 | below 0.01 |
-
-# %% [markdown]
 # ## What you know now
 #
 # - ds = p (dp − Σ dp p), because a softmax only sees differences between scores.

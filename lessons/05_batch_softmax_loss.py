@@ -64,7 +64,7 @@ expect(abs(loss - loss_by_loops(u, v, 2.0)), 0, 1e-13, "the library's loss minus
 # −log(1/K) = **ln K**. Above ln K the *probabilities* are worse than equal ones.
 #
 # But a fresh model's scores are not equal, they are *random*, and that costs something. Let them be
-# normal with mean 0 and variance σ². The sum of K powers is about K E e^s = K e^{σ²/2}. So
+# normal with mean 0 and variance σ². If K is far above e^{σ²}, the sum of K powers is about K E e^s = K e^{σ²/2}. So
 #
 # loss ≈ ln K + **σ²/2**
 #
@@ -98,9 +98,9 @@ count_of = Counter(token for turn in turns for tokens in turn for token in token
 ids = {word: k for k, (word, _) in enumerate(count_of.most_common(20_000), start=1)}
 params, _ = minimal.initial_values([count_of[word] for word in ids], rng)
 losses, right = [], []
-in_ids = lambda tokens: np.array([ids.get(token, 0) for token in tokens or [""]])
 for batch in rng.choice(len(turns), (20, 200), replace=False):
-    u, v = (minimal.encode(params, [in_ids(turns[k][side]) for k in batch])[0] for side in (0, 1))
+    u, v = (minimal.encode(params, [minimal.rows_of(turns[k][side] or [""], ids) for k in batch])[0]
+            for side in (0, 1))
     v_prime, _ = minimal.l2_normalize_forward(v + v @ params["R"] + params["b"])
     losses.append(minimal.batch_softmax(u, v_prime)[0])
     right.append(100 * ((u @ v_prime.T).argmax(axis=1) == np.arange(200)).mean())
@@ -295,17 +295,6 @@ print(f"rows with such an answer: {(equal > 0).sum(axis=1).mean():.1f} of {K:,}"
 #   and wrong K − 1 times) and §3.1 (K = 128). The scale is ours; the paper names none.
 # - To read further: [Henderson et al.](https://arxiv.org/abs/1705.00652), who chose replies for
 #   Gmail with this loss.
-
-# %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 5` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | before training: loss minus ln 200 | 0.38 ± 0.03 | 0.342 to 0.415 | below 0.15 |
-# | before training: P@1 of 200, per cent; guessing gets 0.5 | 11.9 ± 0.2 | 11.6 to 12.1 | below 5 |
-# | three equal replies of twelve: loss after 2,000 steps / (3 ln 3/12) | 1 ± 4e-05 | 1 to 1 | below 1, above 1.05 |
 
 # %% [markdown]
 # ## What you know now

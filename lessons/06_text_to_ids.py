@@ -1,16 +1,16 @@
 # %% [markdown]
-# # 6 · Text to ids: tokens, pieces of words, and hashing for the pairs
+# # 6 · Text to ids: tokens, pieces of words, and rows for frequent pairs
 #
 # **Needs** Python strings, NumPy's fancy indexing.
 # **Gives** `Packed`, the one form in which text travels through this program; a vocabulary that has
-# pieces for nearly every word; how 230,000 word pairs fit into fewer rows.
-# **Time** 45 minutes, in two parts; the second begins at "Pairs: more of them than rows".
+# pieces for nearly every word; which of 230,000 word pairs earn a row of their own.
+# **Time** 40 minutes, in two parts; the second begins at "Pairs: which ones earn a row".
 #
 # A model sees no words, only row numbers of a table, and two texts with the same rows are the same to
 # it. What we merge here is gone for good, and what we split must be learned twice. Where should we cut?
 #
 # **In thirty seconds:** cut at spaces and punctuation, spell rare words with pieces of frequent ones,
-# lay all sentences end to end, and let a hash find a row for each pair of neighbours.
+# lay all sentences end to end, and give the most frequent pairs of neighbours a row each.
 
 # %%
 import sys
@@ -19,7 +19,7 @@ from itertools import islice, pairwise
 
 sys.path += [".", "lessons"]
 from lesson import check, claim, expect, np, plt, seed, show
-from convsim_mini.core.packed import bigram_buckets, words_and_bigrams
+from convsim_mini.core.packed import bigram_keys, frequent_bigrams, words_and_bigrams
 from convsim_mini.core.text import UNKNOWN, Vocabulary, learn_pieces, tokenize
 from convsim_mini.data.pairs import read_rows
 from convsim_mini.data.formats import default_corpus
@@ -84,23 +84,10 @@ def promised_and_met(turns):
     return once / counts.total(), np.mean([token not in counts for token in rest])
 
 
-figure, axes = plt.subplots()
-for name, turns, color, low, high in (("shuffled", shuffled, "C2", 0.85, 1.15),
-                                      ("in order", in_order, "C3", 1.15, np.inf)):
-    sizes = 60_000 >> np.arange(6)
-    of_sizes = 100 * np.array([                               # (6, 2): means of all runs of a size
-        np.mean([promised_and_met(turns[k:k + size]) for k in range(0, len(turns), size)], axis=0)
-        for size in sizes])
-    for line, what, values in zip((":", "o-"), ("promised, N₁/N", "met"), of_sizes.T):
-        axes.semilogx(sizes, values, line, color=color, label=f"{name}: {what}")
-    promised, new = of_sizes[0]
-    print(f"{name}: N₁/N promises {promised:.2f}% new tokens, held out: {new:.2f}%")
+for name, turns, low, high in (("shuffled", shuffled, 0.85, 1.15), ("in order", in_order, 1.15, np.inf)):
+    promised, new = promised_and_met(turns)
+    print(f"{name}: N₁/N promises {promised:.2%} new tokens, held out: {new:.2%}")
     claim(f"new tokens, met / promised, turns {name}", new / promised, low, high)
-axes.minorticks_off()
-axes.set(xlabel="turns, four fifths of them read", ylabel="new tokens in the other fifth, mean %",
-         xticks=sizes, xticklabels=[f"{size:,}" for size in sizes],
-         title="Shuffled, N₁/N nearly keeps its promise; in order the subject has changed")
-show(figure, "06_new_words")
 
 known = {word for word, _ in counts.most_common(1_000)}
 missed = [[word not in known for word in turn] for turn in shuffled[split:]]
@@ -151,7 +138,7 @@ claim("pieces for each held-out word", np.mean([len(pieces) for pieces in ids]),
 #
 # ### Exercise 1: cut a word into pieces
 #
-# Write this split. (Why does "zebrafish" end in ##ish, although ##fish is a piece as well?)
+# Write this split. (Why does "zebrafish" end in ##ish with the default seed, although ##fish is a piece?)
 
 # %%
 def split_word(word, pieces):
@@ -192,118 +179,109 @@ assert packed.ids[5] == UNKNOWN                               # an empty sentenc
 assert packed.sentence_numbers.tolist() == [0, 0, 0, 0, 1, 2, 3, 3, 3]
 
 # %% [markdown]
-# ## Pairs: more of them than rows
+# ## Pairs: which ones earn a row
 #
 # A sum of word vectors cannot tell "dog bites man" from "man bites dog". So the paper's DAN also gets
 # *bigrams*, pairs of neighbours: "not good" has a row of its own. How many are there?
 
 # %%
-train_packed = vocabulary.pack(train)
-starts = np.ones(len(train_packed.ids), bool)
-starts[train_packed.offsets[1:] - 1] = False    # the last word of a sentence starts no bigram
-place = np.flatnonzero(starts)
-left, right = train_packed.ids[place], train_packed.ids[place + 1]
-keys, occurrences = np.unique(left.astype(np.int64) << 32 | right, return_counts=True)
-left, right = (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)  # distinct
-n = len(keys)
-print(f"{n:,} different bigrams, {np.mean(occurrences == 1):.0%} of them seen once")
+def keys_of(packed):
+    """left · size + right of each two neighbours in a sentence: int64, all occurrences."""
+    inside = np.ones(len(packed.ids), bool)
+    inside[packed.offsets[1:] - 1] = False    # the last word of a sentence starts no bigram
+    return bigram_keys(packed.ids[:-1], packed.ids[1:], vocabulary.size)[inside[:-1]]
+
+
+train_packed, held_out = (vocabulary.pack(turns) for turns in (train, shuffled[split:]))
+keys, times = np.unique(keys_of(train_packed), return_counts=True)
+n, once = len(keys), times == 1
+print(f"{n:,} different bigrams, {once.mean():.0%} of them seen once; a row of 500 numbers for each: "
+      f"{n * 500 * 4 / 1e6:.0f} MB")
 expect(n / len(vocabulary.pieces), 10, 40, "bigrams for each piece")
 
 # %% [markdown]
-# A dictionary of them would be large, and awkward on a GPU. So a hash sends each pair to one of m
-# rows, and pairs that land on the same row share it. How many will? The other n − 1 pairs each miss
-# your row with probability 1 − 1/m (with three pairs and two rows, both miss you with ½ · ½ = ¼), so
-#
-# **P(sharing) = 1 − (1 − 1/m)ⁿ⁻¹ ≈ 1 − e^(−n/m)**
-#
-# **Predict:** with as many rows as pairs, m = n, how many pairs share one: almost none, a third, most?
-#
-# A bad hash does worse. For comparison we take the sum of the two ids. It cannot tell "you are"
-# from "are you", and it reaches at most twice as many rows as there are pieces.
+# **Predict:** only the 10,000 most frequent get a row, one in 23. What share of all *occurrences* of
+# bigrams then has one: 4%, a third, more than half? And in turns that were held out?
 
 # %%
-def share_that_share(bucket, m):
-    """The share of the distinct bigrams whose bucket (n,) of m holds another one too."""
-    return np.mean(np.bincount(bucket, minlength=m)[bucket] > 1)
+most = np.argsort(-times, kind="stable")                      # frequent ones first
+rank = np.empty(n, np.int64)
+rank[most] = np.arange(n)
+new_keys = keys_of(held_out)
+place = np.searchsorted(keys, new_keys).clip(max=n - 1)       # binary search in sorted keys
+known = keys[place] == new_keys
+numbers = np.array([1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, n])
+in_train = np.array([times[most[:number]].sum() for number in numbers]) / times.sum()
+in_new = np.array([(known & (rank[place] < number)).mean() for number in numbers])
+promised = 1 - once.sum() / times.sum()                       # Good and Turing once more
 
-
-buckets = (2 ** np.arange(13, 25)).astype(int)
-hashed = np.array([share_that_share(bigram_buckets(left, right, m), m) for m in buckets])
-summed = np.array([share_that_share((left + right) % m, m) for m in buckets])
-derived = 1 - (1 - 1 / buckets) ** (n - 1)
-
-figure, of_hash = plt.subplots()
-of_hash.semilogx(buckets, 100 * summed, "s-", color="C3", markersize=4, label="left + right")
-of_hash.semilogx(buckets, 100 * hashed, "o", color="C0", label="bigram_buckets")
-of_hash.semilogx(buckets, 100 * derived, "k:", label="derived: 1 − (1 − 1/m)ⁿ⁻¹")
-of_hash.axvline(n, color="C1", label="m = n, as many as bigrams")
-of_hash.set(xlabel="buckets m", ylabel="bigrams that share their bucket, %", ylim=(0, 105),
-            title="A good hash shares as little as chance allows")
+figure, axes = plt.subplots()
+axes.semilogx(numbers, 100 * in_train, "o-", color="C0", label="of the text that was counted")
+axes.semilogx(numbers, 100 * in_new, "s-", color="C3", label="of turns held out")
+axes.axhline(100 * promised, color="k", linestyle=":", label="derived: 1 − N₁/N")
+axes.axvline(10_000, color="C1", label="our default")
+axes.set(xlabel="the most frequent bigrams that have a row", ylim=(0, 105),
+         ylabel="occurrences of bigrams with a row, %",
+         title="A twentieth of the rows serves most of what a new text has to say")
 show(figure, "06_text_to_ids")
 
-claim("m = n: share of the bigrams that share a row; 1 − 1/e is 0.632",
-      np.interp(np.log(n), np.log(buckets), hashed), 0.6, 0.66)
-expect(np.abs(hashed - derived).max(), 0, 0.005, "measured − derived, at most")
-expect(summed[-1], 0.9, 1, "left + right, with 16 million buckets")
+at = list(numbers).index(10_000)
+print(f"of the bigrams held out {in_new[at]:.1%} have one of 10,000 rows, {in_new[-1]:.1%} one of {n:,}")
+claim("10,000 rows: share of the held-out bigrams that have one", in_new[at], 0.5, 0.6)
+claim("the same / in the text that was counted", in_new[at] / in_train[at], 0.94, 1.02)
+claim("a row for each bigram: share held out / (1 − N₁/N)", in_new[-1] / promised, 0.97, 1.03)
+met = np.isin(keys, new_keys)
+claim("bigrams seen once: share that the held-out turns meet", met[once].mean(), high=0.12)
+claim("bigrams among the 10,000: share that they meet", met[most[:10_000]].mean(), low=0.9)
 
 # %% [markdown]
-# Most share: 63%. That sounds like a disaster. But a row learns mostly from its most frequent bigram,
-# and nearly everyone who shares it is rare. So count occurrences instead of pairs.
-
-# %%
-m = 200_000                                                   # TextConfig's default
-bucket = bigram_buckets(left, right, m)
-in_bucket = np.bincount(bucket, occurrences, minlength=m)     # occurrences that each bucket sees
-own = occurrences / in_bucket[bucket]                         # of these, the pair's own
-claim("own share of its bucket's occurrences, bigrams seen a hundred times",
-      own[occurrences >= 100].mean(), 0.9)
-expect(own[occurrences == 1].mean(), 0.3, 0.7, "bigrams seen once")
-
-# %% [markdown]
-# A frequent bigram has its row nearly to itself, and a rare one had little to learn anyway.
+# 55% of the occurrences have a row, in new turns as in those that were counted. The other 221,196 rows,
+# 442 MB of them, would serve 28% more. And two of three are for a bigram seen once. Such a row learns
+# from a single sentence, and only one in eleven is met again in the fifth held out. It has not learned
+# what the bigram means, but where it stood. So a bigram earns its row by being frequent; the others
+# are the sum of their two words.
 #
 # ## All rows of a sentence
 #
+# How does a program find the row of "not good" among 10,000? Each bigram gets one whole number as its
+# key, left · size + right. The keys that have a row are kept in ascending order, and the place of a key
+# among them, found by binary search, is its row. Fourteen comparisons find one of 10,000, NumPy's
+# `searchsorted` does a whole batch at once, and CuPy has it, too.
+#
 # A DAN's table has the pieces' rows first and the bigrams' rows after them. `words_and_bigrams` turns
-# n ids into 2n − 1 rows, piece, bigram, piece, …, with no bigram across the end of a sentence.
+# ids into rows: piece, bigram, piece, …, with no bigram across the end of a sentence.
+#
+# **Predict:** which neighbours in "not good , the dog bites a man" are among the 10,000?
 
 # %%
-rows = words_and_bigrams(packed, words=vocabulary.size, buckets=m)
-first = packed.ids[:4]                                        # how are you ?
-pair = vocabulary.size + bigram_buckets(first[:-1], first[1:], m)
-assert rows.ids[:7].tolist() == [first[0], pair[0], first[1], pair[1], first[2], pair[2], first[3]]
-assert rows.lengths.tolist() == [2 * length - 1 for length in packed.lengths]
+bigrams = frequent_bigrams(train_packed, vocabulary.size, 10_000)         # ascending keys
+assert np.array_equal(bigrams, np.sort(keys[most[:10_000]]))
+rows = words_and_bigrams(vocabulary.pack([tokenize("Not good, the dog bites a man")]),
+                         vocabulary.size, bigrams)
+for row in rows.ids:
+    ids = [row] if row < vocabulary.size else divmod(bigrams[row - vocabulary.size], vocabulary.size)
+    print(f"{row:6}", *map(vocabulary.token, ids))
+expect(rows.lengths[0] - 9, 2, 7, "bigrams that have a row, of eight")
 
 # %% [markdown]
+# All but "dog bite" and "bite ##s": the other six are said so often that their row knows them.
+#
 # ## Where this lives
 #
 # - `core/text.py`: `normalize`, `tokenize`, `learn_pieces`, `Vocabulary`. `core/packed.py`: `Packed`,
-#   `words_and_bigrams`, `bigram_buckets`. Read them in that order.
-# - `minimal.py`: `rows_of` is `words_and_bigrams`, for lists of ids.
+#   `words_and_bigrams`, `frequent_bigrams`. Read them in that order.
+# - `minimal.py`: `rows_of` is `words_and_bigrams`, for a list of words and a dictionary.
 # - [The paper](https://arxiv.org/abs/1804.07754), §2.3.1: the DAN averages embeddings of words and
-#   bigrams. It does not say how bigrams get their rows; hashing, and pieces of words, are ours.
+#   bigrams. It does not say which bigrams get a row; the most frequent, and pieces of words, are ours.
 # - To read further: [Karpathy's minbpe](https://github.com/karpathy/minbpe), byte pairs step by step,
 #   and [Sennrich et al.](https://aclanthology.org/P16-1162/), who brought them to translation.
-
-# %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 6` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | new tokens, met / promised, turns shuffled | 1.03 ± 0.02 | 1.01 to 1.05 | below 0.85, above 1.15 |
-# | new tokens, met / promised, turns in order | 1.3 ± 0.1 | 1.22 to 1.42 | below 1.15 |
-# | pieces for each held-out word | 1.06 ± 0.0007 | 1.06 to 1.06 | above 1.15 |
-# | m = n: share of the bigrams that share a row; 1 − 1/e is 0.632 | 0.63 ± 0.0008 | 0.629 to 0.631 | below 0.6, above 0.66 |
-# | own share of its bucket's occurrences, bigrams seen a hundred times | 0.982 ± 0.0008 | 0.981 to 0.983 | below 0.9 |
 
 # %% [markdown]
 # ## What you know now
 #
 # - N₁/N is the share of words that will be new, in texts drawn like these; pieces spell those, too.
 # - Sentences laid end to end need no padding; offsets say where each begins.
-# - A good hash collides as rarely as chance, and a frequent bigram hardly notices.
+# - A row that one sentence taught remembers that sentence: frequent bigrams get rows, others do not.
 #
 # Next: lesson 7 gives each row its vector, and asks what happens when a sentence uses a row twice.
 #

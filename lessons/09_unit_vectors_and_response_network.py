@@ -125,10 +125,12 @@ expect(relative_error(grown, 0.25 * (dx * dx).sum(axis=1)), 0, 1e-12, "growth ag
 # %%
 for scale in (1, 5, 15):
     lowest = np.log1p(1023 * np.exp(-scale * 1024 / 1023))
-    print(f"K = 1024, scale {scale:2}: the loss can fall from {np.log(1024):.2f} to {lowest:.6f}")
+    print(f"K = 1024, scale {scale:2}: the loss starts at {np.log(1024):.2f}, not below {lowest:.6f}")
 
 # %% [markdown]
-# At scale 1 the loss can fall to 5.93: a perfect model is only one nat better than knowing nothing.
+# At scale 1 the loss cannot fall below 5.93: a perfect model is only one nat better than knowing
+# nothing. (K corners that are equally far apart need K − 1 dimensions, and ours are 500. So 1,024
+# replies come near these bounds, but do not reach them.)
 #
 # There are two remedies. The paper gives unit length to u only: v′ may have any length, and the scale is
 # 1. We give it to both, and the scale is 15. (`convsim_mini/report/README.md` compares the two.)
@@ -339,19 +341,6 @@ check(2, turned_away, judge_turned_away)
 #   enough), §3.1 (unit length). Ours: residual, unit length of v′ and the scale that this asks for.
 # - To read further: [Alignment and uniformity](https://arxiv.org/abs/2005.10242), on what this
 #   loss does to points of a sphere.
-
-# %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 9` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | no layers: loss in the end − that of the best cone | 3.23e-05 ± 3e-05 | 4.57e-06 to 8.09e-05 | below -0.001, above 0.02 |
-# | symmetric W: loss in the end minus the bound, ln 2 | 0.000534 ± 0.001 | 4.35e-05 to 0.00239 | below 0, above 0.03 |
-# | any W: loss in the end | 1.45e-05 ± 4e-06 | 1.09e-05 to 2.01e-05 | above 0.001 |
-# | ours: loss in the end | 0.00053 ± 7e-05 | 0.000425 to 0.000602 | above 0.02 |
-# | ours: cosine of sentence and reply; unrelated 0 ± 2/√16 | 0.253 ± 0.06 | 0.19 to 0.319 | above 0.5 |
 
 # %% [markdown]
 # ## What you know now

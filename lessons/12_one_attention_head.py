@@ -385,19 +385,6 @@ check(2, hiding_input, judge_hiding_input)
 # - To read: [The Annotated Transformer](https://nlp.seas.harvard.edu/annotated-transformer/).
 
 # %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 12` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | share of the right holder after training | 0.976 ± 0.0008 | 0.975 to 0.977 | below 0.9 |
-# | the wrong backward's loss / the right one's | 4,012 ± 900 | 2,916 to 5,174 | below 100 |
-# | dk = ds q: its loss / the loss with dk = 0 | 1.11 ± 0.2 | 0.938 to 1.41 | below 0.9 |
-# | without √m, m = 1024: share of the words that hesitate | 0.194 ± 0.007 | 0.187 to 0.203 | below 0.1, above 0.25 |
-# | without √m: median of g, m = 1024 / 64 | 0.000108 ± 3e-05 | 7.08e-05 to 0.000154 | above 0.01 |
-
-# %% [markdown]
 # ## What you know now
 #
 # - A head is three products and a softmax; backwards ds = p (dp − Σ p dp), dk = dsᵀ q/√m.

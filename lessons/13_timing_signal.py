@@ -327,19 +327,6 @@ claim("… with random vectors: loss at the end", random_losses[-1], high=0.02)
 #   these angles instead of adding them, as most large models do today.
 
 # %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 13` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | three words back, at positions not seen: found with sines | 1 ± 0 | 1 to 1 | below 0.9 |
-# | … found with random vectors, where the matrix was fitted | 0.971 ± 0.01 | 0.954 to 0.98 | below 0.8 |
-# | who won, without the signal: the least loss; ln 2 = 0.693 | 0.694 ± 4e-05 | 0.694 to 0.694 | below 0.693, above 0.713 |
-# | … with the signal: loss at the end | 0.000581 ± 8e-05 | 0.000495 to 0.000684 | above 0.02 |
-# | … with random vectors: loss at the end | 0.00061 ± 1e-05 | 0.000593 to 0.000622 | above 0.02 |
-
-# %% [markdown]
 # ## What you know now
 #
 # - Attention by itself has no order: words in any order give one vector. The loss stays at ln 2.

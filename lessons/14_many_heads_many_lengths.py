@@ -324,17 +324,6 @@ check(1, leaks, judge_leaks)
 #   sentences takes the same offsets, as `cu_seqlens`.
 
 # %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 14` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | without mask: relative error of all but the longest sentence | 0.298 ± 0.04 | 0.243 to 0.347 | below 0.05 |
-# | scores padded / needed for a batch of 256 | 33.4 ± 3 | 28.5 to 35.8 | below 25, above 50 |
-# | groups of 256 sentences, sorted by length; as drawn about 247 | 53.2 ± 5 | 47 to 61 | below 30, above 75 |
-
-# %% [markdown]
 # ## What you know now
 #
 # - A head is a slice of the columns: it costs a reshape, and a set of scores to keep.

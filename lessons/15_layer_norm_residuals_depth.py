@@ -407,18 +407,6 @@ show(figure, "15_steps")
 #   post-norm](https://arxiv.org/abs/2002.04745), with what warm-up has to do with it.
 
 # %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 15` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | random change, pre-norm: 48 sublayers / 1; derived 3.2 | 3.3 ± 0.2 | 2.94 to 3.57 | below 2.2, above 4.5 |
-# | random change, post-norm: 48 / 1; derived 6.9 | 7.71 ± 1 | 6.4 to 9.25 | below 4.5, above 12 |
-# | the gradient's sign, pre-norm: 48 / 1 | 34.5 ± 4 | 28.7 to 39 | below 16, above 64 |
-# | the gradient's sign: post-norm / pre-norm at 48 sublayers | 4.81 ± 1 | 4.1 to 6.52 | below 1.5 |
-
-# %% [markdown]
 # ## What you know now
 #
 # - Layer norm divides the gradient by the size of its input.

@@ -231,19 +231,6 @@ show(figure, "19_larger_batch")
 #   den Oord et al.'s (2018); for words it is Levy and Goldberg's (2014).
 
 # %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 19` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | score of “yes” above its PMI | -0.00834 ± 0.003 | -0.0119 to -0.00452 | below -0.1, above 0.1 |
-# | replies met in less than one batch of 50: score above PMI | -0.131 ± 0.01 | -0.144 to -0.112 | below -0.3, above 0 |
-# | duplicates left out: score of “yes” above its PMI | 0.349 ± 0.01 | 0.332 to 0.366 | below 0.2, above 0.5 |
-# | share of I that the least K with ln K ≥ I shows | 0.7 ± 0.009 | 0.688 to 0.708 | below 0.5, above 0.9 |
-# | share of I that K = 512 shows | 0.994 ± 0.002 | 0.992 to 0.996 | below 0.95, above 1.05 |
-
-# %% [markdown]
 # ## What you know now
 #
 # - The scores that the loss wants are the PMI of input and reply: frequency is divided out.

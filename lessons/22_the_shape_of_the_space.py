@@ -105,8 +105,8 @@ check(1, mean_cosine, judge_mean_cosine)
 # %% [markdown]
 # ## Real sentences
 #
-# We train the default encoder with 200 numbers on 40,000 pairs of `chitchat-dataset`, from the
-# counted start (lesson A): at our scale of 15, and at 40, to see the effect enlarged. All vectors
+# We train the default encoder with 200 numbers on 35,566 of 40,000 pairs of `chitchat-dataset`, from
+# the counted start (lesson A): at our scale of 15, and at 40, to see the effect enlarged. All vectors
 # below are those of sentences of dev, each text once.
 
 # %%
@@ -120,7 +120,7 @@ text = lambda i: " ".join(map(vocabulary.token, texts.part(i, i + 1).ids)).repla
 
 def training(scale, steps):
     """From the counted start, batches of 256 pairs: yields the step and a Model at MARKS."""
-    config = Config(text=TextConfig(PIECES, 20_000), steps=140, seed=seed(23),
+    config = Config(text=TextConfig(PIECES), steps=140, seed=seed(23),
                     model=ModelConfig(embedding_dim=D, layers=[D], scale=scale),
                     optim=OptimConfig(batch_size=256, learning_rate=1e-3))
     model = started._replace(config=config.model, params=copy(started.params))
@@ -134,7 +134,7 @@ def training(scale, steps):
 
 MARKS = 10, 20, 40, 80, 140
 copy = lambda params: {name: p.copy() for name, p in params.items()}
-started = initial_model(Config(text=TextConfig(PIECES, 20_000), seed=seed(23),
+started = initial_model(Config(text=TextConfig(PIECES), seed=seed(23),
                                model=ModelConfig(embedding_dim=D, layers=[D])), corpus)
 at_15, at_40 = (dict(training(scale, steps)) for scale, steps in ((15.0, 80), (40.0, 140)))
 usual, model = at_15[80], at_40[80]
@@ -146,7 +146,7 @@ usual, model = at_15[80], at_40[80]
 u_start, u_15, u = (embed(each, texts) for each in (started, usual, model))    # (2500, 200) each
 figure, axes = plt.subplots()
 for name, x, low, high, color in (
-        ("counted start", u_start, 40, 75, "C0"), ("80 steps at 15", u_15, 55, 95, "C2"),
+        ("counted start", u_start, 40, 75, "C0"), ("80 steps at 15", u_15, 45, 85, "C2"),
         ("80 steps at 40", u, 3, 7, "C3")):
     ratio, values, vectors = shape(x)
     mean = x.mean(axis=0)
@@ -164,8 +164,8 @@ axes.set(xlabel="direction, largest first", ylabel="share of the squared length,
 show(figure, "22_the_shape_of_the_space")
 
 # %% [markdown]
-# PR is 55 at the start; at scale 15 it rises to 71, and at 40 it falls to 4.3. That does not mean
-# that 196 directions lie idle, because λ₁ = 0.48 gives this PR however even the others are. The
+# PR is 53 at the start; at scale 15 it rises to 60, and at 40 it falls to 3.9. That does not mean
+# that 196 directions lie idle, because λ₁ = 0.50 gives this PR however even the others are. The
 # vectors have **one direction that all sentences share**, and at scale 40 training makes it
 # stronger. e₁ is nearly the direction of the mean, and ‖mean‖² is nearly λ₁. (It is never
 # above λ₁, the largest mean of (u · d)² over all directions d.)
@@ -185,15 +185,18 @@ show(figure, "22_the_shape_of_the_space")
 # and a smaller scale would lower it. But the scale is a constant, and nobody may change it. There
 # is a way around that: if all replies move towards one m, the *effective* scale falls. The common
 # direction is the knob of a thermostat, and training turns it until the softmax is no longer too
-# sure. At s = 10 the loss is below ln K, so a good thermostat would turn the other way.
+# sure. At s = 10 the loss is not above ln K, so a good thermostat would turn the other way.
 #
 # **Predict:** train 80 steps with s = 10, 15, 20, 40. Where will λ₁ of u be the largest? And the
 # effective scale? And for s = 40, what if training continues?
 
 # %%
+drawn = rng.choice(dev.pairs, 500, replace=False)    # in order they would be of few conversations
+
+
 def direction(model):
     """λ₁ of u, ‖m‖², spread of the wrong scores, effective scale, loss − ln K: 500 pairs of dev."""
-    messages, replies = (embed(model, dev.sentences(2 * np.arange(500) + side)) for side in (0, 1))
+    messages, replies = (embed(model, dev.sentences(2 * drawn + side)) for side in (0, 1))
     v_prime = respond(model, replies)
     m = v_prime.mean(axis=0)
     scores = model.config.scale * messages @ v_prime.T
@@ -217,26 +220,26 @@ for (s, by_step), color in zip(history.items(), ("C4", "C0", "C3", "C1")):
 axes.set(xlabel="step", ylabel="effective scale", ylim=(0, None),
          title="A scale that is too high comes down; all four end at 9 to 12")
 show(figure, "22_thermostat")
-expect(history[40.0][80][0] / history[10.0][80][0], 2, 8, "λ₁ at scale 40 / at scale 10")
+expect(history[40.0][80][0] / history[10.0][80][0], 4, 20, "λ₁ at scale 40 / at scale 10")
 claim("effective scale, 40 / 10; the scales themselves: 4",
       history[40.0][80][3] / history[10.0][80][3], 0.6, 1.6)
 per_scale = [spread / scale for _, _, spread, scale, _ in (
     direction(started), *(by_step[80] for by_step in history.values()))]
 print("spread / effective scale, start, 10, 15, 20, 40:", *np.round(per_scale, 3))
-expect(max(per_scale) / min(per_scale), 1, 1.5, "the largest of these / the least")
+expect(max(per_scale) / min(per_scale), 1, 2, "the largest of these / the least")
 expect(history[40.0][140][3] - history[40.0][80][3], 0.1, 3, "effective scale: 140 steps less 80")
 
 # %% [markdown]
 # λ₁ is the largest at s = 40. From 10 to 40 the scale grows fourfold, and so does the effective
 # scale at the start, from 9 to 36; after 80 steps it is 9 to 12 for all four. At 10, where the loss
-# begins below ln K, it *rises*, from 8.9 to 9.4. The layers of the reply turn the knob first: at
-# s = 20 they do so almost alone (‖m‖² is 0.58, and λ₁ of u has hardly moved). At s = 40 that is not
-# enough, and u moves as well. With more training the model is right more often, and the effective
+# begins at ln K, it *rises*, from 9.0 to 9.5. The layers of the reply turn the knob first: at s = 15
+# they do so alone (‖m‖² is 0.39, and λ₁ of u has not risen). At s = 40 that is not enough, and u
+# moves as well. With more training the model is right more often, and the effective
 # scale creeps up.
 #
-# At 10, 15 and 20 λ₁ stays near that of the start. So frequent words by themselves are not the
-# reason: they are the same at every scale. The spread of the wrong scores is 0.11 to 0.14 times the
-# effective scale, before training and after, so the formula holds within a factor of 1.4.
+# At 10 and 15 λ₁ stays near that of the start or below. So frequent words by themselves are not the
+# reason: they are the same at every scale. The spread of the wrong scores is 0.10 to 0.16 times the
+# effective scale, before training and after, so the formula holds within a factor of 1.7.
 #
 # ## Hubs
 #
@@ -244,23 +247,8 @@ expect(history[40.0][140][3] - history[40.0][80][3], 0.1, 3, "effective scale: 1
 # w, where the w are unrelated. Two such sentences have the cosine **c²**. But a vector that points
 # along d itself has the cosine **c** with every one of them: for c = 0.7 that is 0.7 against 0.49.
 # Whatever the question, a search answers with it. Such a vector is called a **hub** (Radovanović et
-# al. 2010). The picture marks two of our encoders.
-
-# %%
-figure, axes = plt.subplots(figsize=(8, 3.8))
-c = np.linspace(0, 1, 101)
-axes.plot(c, c, color="C3", label="with a vector along d: c")
-axes.plot(c, c * c, color="C0", label="with each other: c²")
-for name, x in (("start", u_start), ("scale 40", u)):
-    mean = np.linalg.norm(x.mean(axis=0))                     # c, if d is the mean's direction
-    axes.plot([mean, mean], [mean**2, mean], "ko:")
-    axes.annotate(f"{name}: {mean**2:.2f} and {mean:.2f}", (mean, mean**2), (8, -8),
-                  textcoords="offset points")
-axes.set(xlabel="c, cosine of each sentence with the common direction d", ylabel="cosine",
-         title="A vector along the common direction is nearer to all than they are to each other")
-show(figure, "22_cone")
-
-# %% [markdown]
+# al. 2010).
+#
 # Let N(x) be the number of sentences that have x among their ten nearest. Its mean is always 10.
 #
 # **Predict:** how large is the largest N of 2,500 sentences: 15, 50, or above 100?
@@ -284,38 +272,14 @@ rank = 1 + (to_mean > to_mean[worst[:10], None]).sum(axis=1)  # 1: the nearest t
 for i, place in zip(worst[:4], rank):
     print(f"    N = {N[i]}, place {place}, {texts.lengths[i]} tokens: {text(i)[:60]}")
 print(f"tokens: the 20 worst {texts.lengths[worst].mean():.0f}, all {texts.lengths.mean():.0f}")
-claim("largest N after 80 steps at 40; random directions: 25", N.max(), low=100)
+claim("largest N after 80 steps at 40; random directions: some 23", N.max(), low=100)
 claim("ten largest hubs: the last place by the cosine to the mean, of 2,500", rank.max(), high=250)
 
 # %% [markdown]
-# At scale 40 the largest hub is the neighbour of 404 sentences, forty times the mean; at 15 of 83,
-# as at the start. As derived, the hubs lie along d: ordered by the cosine to the mean, the ten
-# largest are among the first 29 of 2,500. Most of the worst are long, rambling turns.
+# At scale 40 the largest hub is the neighbour of 391 sentences, forty times the mean; at 15 of 84,
+# half as many as at the start. As derived, the hubs lie along d: ordered by the cosine to the mean,
+# the ten largest are among the first 55 of 2,500. Most of the worst are long, rambling turns.
 #
-# ### Exercise 2: build a hub
-#
-# Find 20 unit vectors of which the first is the nearest neighbour of all 19 others, by 0.1 or more.
-
-# %%
-def hub_of_twenty():
-    """→ u: (20, D) for a D of your choice, rows of length 1."""
-    raise NotImplementedError
-
-
-def judge_hub(hub_of_twenty, rng):
-    u = np.asarray(hub_of_twenty(), float)
-    assert u.ndim == 2 and len(u) == 20 and np.abs((u * u).sum(axis=1) - 1).max() < 1e-9, (
-        "20 rows of length 1")
-    cosines = u @ u.T
-    others = np.where(np.eye(20, dtype=bool), -1, cosines)[1:, 1:].max(axis=1)
-    lead = (cosines[1:, 0] - others).min()
-    assert lead >= 0.1, (f"the smallest lead of the first is {lead:.2f}; which of c and c² above "
-                         "is the larger, and by how much?")
-
-
-check(2, hub_of_twenty, judge_hub)
-
-# %% [markdown]
 # ## Removing it
 #
 # Let d be the first eigenvector. The matrix I − d dᵀ removes it, `with_matrix` multiplies that into
@@ -366,31 +330,16 @@ claim("P@1 at 15, all directions, over 40 without the first", (hits_15[0] - hits
 expect(hits[1].mean() - hits[20].mean(), 1, 8, "P@1 lost if 20 are removed instead of one")
 
 # %% [markdown]
-# At scale 40 removing one direction gives back six points, 18.5 → 24.6. Removing twenty loses
-# nearly all of that again, because from the second on the directions tell sentences apart. A
-# training at scale 15 has 26.0 with nothing removed (in five seeds −0.4 to 1.3 points more), and
-# removing a direction there changes it by 0.2: choose the scale first.
+# At scale 40 removing one direction gives back four points, 15.1 → 19.5. Removing twenty loses
+# most of that again, because from the second on the directions tell sentences apart. A training
+# at scale 15 has 20.7 with nothing removed (in five seeds −0.1 to 1.1 points more), and removing a
+# direction there changes it by −0.5 to 1.3: choose the scale first.
 #
 # ## Where this lives
 #
 # - `inference/sentence_encoder.py`: `with_matrix`. `config.py`: `scale` (ours: 15; the paper: 1,
 #   with v′ of any length). At 15 the library removes no direction.
 # - Removing common directions: Arora et al. (2017) for bags, Mu and Viswanath (2018) for words.
-
-# %% [markdown]
-# ## Claims
-#
-# Over five seeds, as `python -m lessons.claims 22` prints it. The last column says which values would refute the claim.
-#
-# | claim | mean ± sd | least to most | refuted |
-# | --- | --- | --- | --- |
-# | scale 15: PR after 80 steps / at the start | 1.29 ± 0.04 | 1.24 to 1.32 | below 1 |
-# | scale 40: PR after 80 steps / at the start | 0.0784 ± 0.002 | 0.0766 to 0.0812 | above 0.5 |
-# | effective scale, 40 / 10; the scales themselves: 4 | 1.16 ± 0.01 | 1.15 to 1.19 | below 0.6, above 1.6 |
-# | largest N after 80 steps at 40; random directions: 25 | 453 ± 90 | 374 to 587 | below 100 |
-# | ten largest hubs: the last place by the cosine to the mean, of 2,500 | 18.4 ± 5 | 12 to 25 | above 250 |
-# | P@1 without the first direction, points more | 5.47 ± 0.6 | 4.73 to 6.2 | below 0.5 |
-# | P@1 at 15, all directions, over 40 without the first | 0.653 ± 0.7 | -0.4 to 1.33 | below -1 |
 
 # %% [markdown]
 # ## What you know now

@@ -1,7 +1,7 @@
 """What lessons claim, over five seeds: run each lesson five times and print its claims as a table.
 
     python -m lessons.claims 9 16         these lessons; without numbers all
-    python -m lessons.claims 9 --write    put the table into the lesson, below "## Claims"
+    python -m lessons.claims 9 --write    put the table into claims.md
 """
 
 import argparse
@@ -20,9 +20,13 @@ from tqdm import tqdm
 LESSONS = Path(__file__).resolve().parent
 SEEDS = range(1, 6)    # besides 0, that of the printed numbers
 HEAD = "| claim | mean ± sd | least to most | refuted |\n| --- | --- | --- | --- |"
-TABLE = re.compile(r"(?<=\n# ## Claims\n#\n)(?:# .*\n|#\n)*")
-TEXT = ("Over five seeds, as `python -m lessons.claims {number}` prints it. The last column says "
-        "which values would refute the claim.")
+FILE = LESSONS / "claims.md"
+TEXT = """# What the lessons claim
+
+Over five seeds, as `python -m lessons.claims` prints it. The last column says which values would
+refute a claim. The numbers in the lessons' texts are those of one seed more, the default.
+"""
+
 
 
 def run(path, seed):
@@ -59,22 +63,24 @@ def table(runs):
     return "\n".join(rows)
 
 
-def write(path, found):
-    """Put a table into a lesson, instead of the one that it has."""
-    text = path.read_text(encoding="utf-8")
-    said = f"{TEXT.format(number=path.name.split('_')[0].lstrip('0') or 0)}\n\n{found}\n"
-    lines = "".join(f"# {line}".rstrip() + "\n" for line in said.splitlines())
-    new, places = TABLE.subn(lambda _: lines, text)
-    if places != 1:
-        raise SystemExit(f"{path.name}: expected one heading ## Claims, found {places}")
-    path.write_text(new, encoding="utf-8")
+def read():
+    """The tables of claims.md: the name of a lesson's file → Markdown."""
+    text = FILE.read_text(encoding="utf-8") if FILE.exists() else ""
+    return dict(re.findall(r"^## \[.*\]\((.*)\)\n\n((?:\|.*\n)+)", text, re.MULTILINE))
+
+
+def write(found):
+    """Put tables into claims.md, instead of those that it has. found: as `read` gives them"""
+    parts = [f"\n## [{name.partition('_')[0].lstrip('0') or 0}]({name})\n\n{rows.rstrip()}\n"
+             for name, rows in sorted({**read(), **found}.items())]
+    FILE.write_text(TEXT + "".join(parts), encoding="utf-8")
 
 
 def main(argv=None):
     """The command."""
     parser = argparse.ArgumentParser("python -m lessons.claims", description=__doc__.split("\n")[0])
     parser.add_argument("lessons", nargs="*", help="numbers or letters; all, if none is given")
-    parser.add_argument("--write", action="store_true", help="put the tables into the lessons")
+    parser.add_argument("--write", action="store_true", help="put the tables into claims.md")
     options = parser.parse_args(argv)
     names = {name.zfill(2) if name.isdigit() else name for name in options.lessons}
     paths = [path for path in sorted(LESSONS.glob("[0-9A-C]*_*.py"))
@@ -87,7 +93,7 @@ def main(argv=None):
             failed |= any(errors)
             tqdm.write("\n".join([path.name, *filter(None, errors), table(runs), ""]))
             if options.write and not any(errors):
-                write(path, table(runs))
+                write({path.name: table(runs)})
     sys.exit(1 if failed else 0)
 
 

@@ -1,6 +1,7 @@
 """A third of the default corpus and an encoder of some seconds, for the lessons that need them."""
 
 from collections import Counter
+from itertools import chain
 
 from lesson import seed
 import numpy as np
@@ -20,34 +21,51 @@ from convsim_mini.data.split import SPLITS, split_pairs
 from convsim_mini.training.start import initial_model
 
 
-def some_chat(pairs, pieces):
-    """The first pairs of chitchat-dataset that pass the paper's filters, split by conversations.
-
-    pairs: how many; pieces: the most that the vocabulary has, learned on train alone → Corpus,
-    whose report holds the pairs of dev as they were typed
-    """
+def first_pairs(number):
+    """The first pairs of chitchat-dataset that pass the paper's filters, as typed: list of Pair."""
     kept = []
     for chunk in tqdm(read_rows(default_corpus()), "reading", disable=None):
         kept += [pair for pair in chunk.pairs if not left_out(pair)]
-        if len(kept) >= pairs:
+        if len(kept) >= number:
             break
+    return kept
+
+
+def corpus_of(sentences, keys, inside, pieces, counted=None):
+    """A Corpus of n pairs.
+
+    sentences: their 2n sentences, lists of tokens; keys: (n, 2) hashes of texts; inside: split →
+    numbers of its pairs; pieces: the most that the vocabulary has; counted: numbers of the pairs on
+    which it is learned, by default train's
+    """
+    def sides(which):
+        return [sentences[k] for pair in which for k in (2 * pair, 2 * pair + 1)]
+
+    counted = inside["train"] if counted is None else counted
+    vocabulary = Vocabulary.of_pieces(Counter(chain.from_iterable(sides(counted))), pieces)
+    splits = [Split(*vocabulary.pack(sides(inside[name])), keys[inside[name]]) for name in SPLITS]
+    return Corpus(vocabulary, *splits, {}, checksum=0)
+
+
+def some_chat(pairs, pieces):
+    """The first pairs of chitchat-dataset, split by conversations → Corpus.
+
+    pairs: how many; its report holds the pairs of dev as they were typed
+    """
+    kept = first_pairs(pairs)
     sentences = [tokenize(text) for pair in kept for text in pair[:2]]
     origins = origins_of(sentences, [pair.conversation for pair in kept])
     names = split_pairs(origins).names
     inside = {name: np.flatnonzero(names == name) for name in SPLITS}
-    sides = {name: [sentences[k] for pair in which for k in (2 * pair, 2 * pair + 1)]
-             for name, which in inside.items()}
-    counts = Counter(token for tokens in sides["train"] for token in tokens)
-    vocabulary = Vocabulary.of_pieces(counts, pieces)
-    splits = [Split(*vocabulary.pack(sides[name]), origins.keys[inside[name]]) for name in SPLITS]
-    return Corpus(vocabulary, *splits, {"dev": [kept[k][:2] for k in inside["dev"]]}, checksum=0)
+    return corpus_of(sentences, origins.keys, inside, pieces)._replace(
+        report={"dev": [kept[k][:2] for k in inside["dev"]]})
 
 
 def small_config(pieces):
-    """The `chat` preset with vectors of 200 numbers; 144 steps of 256: 36,861 pairs come once."""
-    return Config(text=TextConfig(pieces=pieces, bigram_buckets=20_000),
+    """The `chat` preset with vectors of 200 numbers; in 138 steps of 256, each pair comes once."""
+    return Config(text=TextConfig(pieces=pieces),
                   model=ModelConfig(embedding_dim=100, layers=[200]),
-                  optim=OptimConfig(batch_size=256, learning_rate=1e-3), steps=144, seed=seed(14))
+                  optim=OptimConfig(batch_size=256, learning_rate=1e-3), steps=138, seed=seed(14))
 
 
 def trained_encoder(pairs=40_000, pieces=8_000):

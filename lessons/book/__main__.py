@@ -19,6 +19,7 @@ from convsim_mini.common.cli import (
     Parser, UserError, errors_in_one_line, progress, python_m, user_errors)
 from convsim_mini.common.files import OURS, workplace
 
+from .. import claims
 from .contents import HERE, LESSONS, PARTS, STATIONS, all_lessons, section
 
 try:
@@ -29,7 +30,7 @@ try:
     from nbformat.v4 import new_code_cell
     from pygments.formatters import HtmlFormatter
 
-    from .pages import Page, linked, machine, python, with_links
+    from .pages import Page, fold, linked, machine, python, with_links
 except ModuleNotFoundError as error:
     jupytext = None
     missing = error.name
@@ -117,8 +118,10 @@ def write_book(folder, lessons, notebooks):
                  for to, rel, arrow in ways if to]
         about = "" if lesson.number in STATIONS else (
             "<figcaption>This lesson is about the whole picture.</figcaption>")
+        table = claims.read().get(lesson.path.name, "")
+        claimed = fold("What it claims, over five seeds", markdown2html(table)) if table else ""
         body = (f"<figure>{machine(STATIONS.get(lesson.number), pages)}{about}</figure>{page.body}"
-                f"<p>{mark(lesson, 'I have read this lesson')}</p>")
+                f"{claimed}<p>{mark(lesson, 'I have read this lesson')}</p>")
         write(lesson.page, f"{lesson.number} · {lesson.title}", body, "".join(links), page.headings)
     for name, title in MORE.items():
         write(f"{name}.html", title, markdown2html(with_links(texts[name], pages)))
@@ -157,7 +160,7 @@ def index(made, pages):
         rows.append(f'<li><a href="{lesson.page}">{picture}{lesson.number} · '
                     f"{escape(lesson.title)}</a> <small>{lesson.minutes} minutes "
                     f"{mark(lesson, 'read')}</small>{markdown2html(lesson.shows)}</li>")
-    paths = re.sub(r"\d+", lambda found: linked(found[0], pages), section("Three paths"))
+    paths = re.sub(r"\d+", lambda found: linked(found[0], pages), section("Four paths"))
     headings = "".join(
         f'<li><a href="{lesson.page}#{anchor}">{lesson.number} · {text}</a></li>'
         for lesson, page in made for anchor, text in page.headings)

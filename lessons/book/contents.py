@@ -19,7 +19,7 @@ STATIONS = {
     "5": "scores loss", "6": "text ids", "7": "rows", "8": "bag layers", "9": "layers unit",
     "10": "gradient", "12": "bag", "13": "bag", "14": "bag", "15": "layers", "16": "step",
     "17": "step", "18": "loss step", "19": "scores", "20": "loss gradient", "21": "measure",
-    "22": "unit measure", "A": "rows measure", "B": "scores step"}
+    "22": "unit measure", "23": "measure", "A": "rows measure", "B": "scores step"}
 
 
 class Lesson(NamedTuple):

@@ -54,6 +54,15 @@ def with_dev(corpus, rng):
         np.concatenate([train.keys, dev.keys])))
 
 
+def by_message(corpus, rng):
+    """Train and dev with the same pairs, but dev is drawn from all of them."""
+    both = with_dev(corpus, rng).train
+    is_dev = np.isin(np.arange(both.pairs), rng.choice(both.pairs, corpus.dev.pairs, False))
+    train, dev = (Split(*both.sentences(np.stack([2 * k, 2 * k + 1], axis=1).ravel()), both.keys[k])
+                  for k in (np.flatnonzero(~is_dev), np.flatnonzero(is_dev)))
+    return corpus._replace(train=train, dev=dev)
+
+
 def yes(corpus, rng):
     """A third of train's replies becomes "yes"."""
     train, said = corpus.train, np.int32(corpus.vocabulary.ids["yes"])
@@ -108,7 +117,11 @@ FAULTS = {
     "dev-in-train": Fault(
         "The pairs of dev are trained on.", {"data": with_dev},
         [("split", "different, per cent", 80, 95)],
-        "Choose the split by a hash of the message, before anything else is done with the pairs."),
+        "Choose the split by conversations, before anything else is done with the pairs."),
+    "split-by-message": Fault(
+        "The pairs are split by their messages: each conversation is in train and in dev.",
+        {"data": by_message}, [("split", "dev's long texts in train, per cent", 40, 98)],
+        "Split by conversations: a test next to train measures memory (lesson 23)."),
     "equal-replies": Fault(
         "A third of the replies was lost and became \"yes\".", {"data": yes},
         [("batch", "different replies", 60, 105)],

@@ -9,7 +9,7 @@ from convsim_mini.core.layers import linear_forward, tanh_forward
 from convsim_mini.core.losses import batch_softmax_forward
 from convsim_mini.core.model import Model, embed, loss_and_gradients
 from convsim_mini.core.optim import Adaptive
-from convsim_mini.core.packed import Packed
+from convsim_mini.core.packed import Packed, frequent_bigrams
 from convsim_mini.core.pairs import Batch
 from convsim_mini.core.ranking import draw_candidates, precision
 from convsim_mini.evaluation.baselines import fitted_on_train
@@ -54,7 +54,8 @@ def gradients(run):
     params = {name: p.astype(float) for name, p in initial_parameters(config, table, rng).items()}
     ids = rng.integers(0, 8, 40).astype(np.int32)             # six pairs; words repeat
     ends = np.sort(rng.choice(np.arange(1, 40), 11, replace=False))
-    model, batch = Model(params, config, 8), Batch(Packed(ids, np.array([0, *ends, 40])))
+    batch = Batch(Packed(ids, np.array([0, *ends, 40])))
+    model = Model(params, config, 8, frequent_bigrams(batch.sentences, 8, 4))
     _, grads = loss_and_gradients(model, batch)
     found = {}
     for name, full in NAMES.items():
@@ -115,11 +116,13 @@ def words(run):
 
 
 def split(run):
-    """How many pairs train and dev have, and the share of different ones among all of them."""
+    """Pairs of train and dev; how many of all are different; dev's texts that train has."""
     train, dev = run.corpus.train, run.corpus.dev
     pairs = np.concatenate([train.keys, dev.keys])
+    long = dev.keys.ravel()[dev.packed.lengths > 4]
     return {"train": train.pairs, "dev": dev.pairs,
-            "different, per cent": 100 * len(np.unique(pairs, axis=0)) / len(pairs)}
+            "different, per cent": 100 * len(np.unique(pairs, axis=0)) / len(pairs),
+            "dev's long texts in train, per cent": 100 * np.isin(long, train.keys).mean()}
 
 
 def batch(run):

@@ -21,7 +21,7 @@ from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.pairs import batch_order
 from convsim_mini.training.start import initial_model
 
-PAIRS, PIECES, BIGRAMS, DIM, K, STEPS = 12_000, 4_000, 10_000, 100, 128, 80
+PAIRS, PIECES, DIM, K, STEPS = 12_000, 4_000, 100, 128, 80
 NAMES = {"table": "encoder.embedding.weight", "first layer": "encoder.linear0.weight",
          "second layer": "encoder.linear1.weight", "response network": "response.linear0.weight"}
 
@@ -80,7 +80,7 @@ def settings(parts, seed):
     """The Config of these parts."""
     factor, of_table, warmup = parts.rates
     return Config(
-        text=TextConfig(pieces=parts.pieces, bigram_buckets=BIGRAMS),
+        text=TextConfig(pieces=parts.pieces),
         model=ModelConfig(embedding_dim=DIM, layers=[DIM, DIM], scale=parts.scale),
         optim=OptimConfig(batch_size=K, learning_rate=1e-3 * factor,
                           table_learning_rate=0.06 * of_table, warmup=warmup, decay="none"),

@@ -5,7 +5,8 @@ Nothing that you have written is ever overwritten; delete a file to get a new on
 
     python -m lessons.yours                    what there is to write, and how far you are
     python -m lessons.yours check [NAME ...]   judges what you have written, on numbers drawn anew;
-                                               --seed N repeats them; --json for a grader
+                                               --seed N repeats them; --json for a grader;
+                                               exit code 1: something is not right
     python -m lessons.yours why NAME           the answer to what it asks when you are right
     python -m lessons.yours hint NAME          the next of three hints
     python -m lessons.yours train [OPTIONS]    trains on those that are right, next to the
@@ -25,8 +26,8 @@ from convsim_mini.common.files import write_text
 from convsim_mini.common.lines import read_object
 from convsim_mini.common.show import table
 
-from .exercises import EXERCISES
-from .judge import NOT_YET, RIGHT, judge, written
+from .exercises import EXERCISES, WHOLE
+from .judge import NOT_YET, RIGHT, STOPPED, WRONG, judge, written
 from .page import page
 
 FOLDER = Path("yours")
@@ -132,7 +133,11 @@ def main(argv=None):
     elif what == "show" and not rest:
         show(make_pages())
     elif what == "check":
-        check(make_pages(), *options_of(rest))
+        kept, (names, seed, as_json) = make_pages(), options_of(rest)
+        check(kept, names, seed, as_json)
+        judged = {kept["states"][name] for name in names or EXERCISES}
+        if judged & {WRONG, STOPPED} and not as_json:         # a grader reads the JSON
+            sys.exit(1)
     elif what == "why" and rest:
         why(known(rest))
     elif what == "hint" and rest:
@@ -140,7 +145,7 @@ def main(argv=None):
     elif what == "train":
         from .training import train    # loads the parser of options and matplotlib
         right = check(make_pages(), [])
-        print(train({name: written(name, path_of(name)) for name in right}, rest,
+        print(train({name: written(name, path_of(name)) for name in right if name != WHOLE}, rest,
                     FOLDER / "curve.png"))
     else:
         raise UserError(f"{what}: expected check, hint NAME, why NAME, train, or nothing; see "

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from convsim_mini import minimal
 from convsim_mini.core import attention, embeddings, layers, losses, transformer_layers
 
 ROWS = np.array([3, 1, 3, 4, 1, 0, 3, 2, 2, 2, 1], np.int32)    # five sentences
@@ -14,6 +15,9 @@ SENTENCES = np.array([0, 0, 0, 0, 1, 2, 3, 3, 3, 4, 4])
 LENGTHS = np.array([4, 1, 1, 3, 2])
 MIXED = np.array([3, 0, 4, 0, 1, 3, 0, 2, 4, 0, 3])             # the same sentences, words mixed
 ONE_WORD = np.array([0]), np.array([1])
+COUNTS = np.array([[1, 2, 0, 0, 1], [0, 1, 0, 0, 0], [0, 0, 3, 1, 0],     # of three messages
+                   [1, 1, 0, 0, 2], [0, 0, 0, 1, 1], [0, 2, 0, 0, 0]])    # and their replies
+WHOLE = "loss_and_gradients"    # the parts together; training needs only the parts
 
 MEAN = "This is the mean over the rows. Each row adds its part, so it is a sum."
 
@@ -163,6 +167,38 @@ EXERCISES = {
         ("Why does each row of ds sum to 0, and what follows for equal v's?",
         "p sums to 1 and so does the 1 at the truth. If all v are equal, du = scale · (Σ_j ds_ij) "
         "v = 0: a message gets no gradient from replies that are all alike.")),
+
+    WHOLE: Exercise(("dtable", "dweight", "dresponse", "dbias"), minimal.loss_and_gradients, [
+        ([(5, 4), (4, 3), (3, 3), (3,)], (COUNTS, 2.0)),
+        ([(5, 2), (2, 6), (6, 6), (6,)], (COUNTS[1:5], 0.7)),
+    ], [
+        ("dy + dy @ response.T", "dy", "One path of v is missing: v reaches y through R, too."),
+        ("dy + dy @ response.T", "dy @ response.T",
+         "One path of v is missing: v reaches y directly, too."),
+        ("response.T", "response", "R has to be transposed on the way back to v."),
+        (" * root", "", "The factor 1/√n of the bag is missing."),
+        ("x.T @ dz", "x[:len(v)].T @ dz[:len(v)]",
+         "This is the messages' part. Replies go through the same W: their part is missing."),
+        ("x.T @ dz", "x[len(v):].T @ dz[len(v):]",
+         "This is the replies' part. Messages go through the same W: their part is missing."),
+        ("v.T @ dy", "both[:len(v)].T @ dy",
+         "This is u with dy. R is applied to the replies: its input is v."),
+        ("[du, dv]", "[dv, du]", "du and dv are exchanged: the messages come first."),
+        ("l2_normalize_backward(dv_prime, y_cache)", "dv_prime",
+         "The unit length of v′ is missing on the way back."),
+        ("l2_normalize_backward(np.concatenate([du, dv]), unit_cache)",
+         "np.concatenate([du, dv])", "The unit length of u and v is missing on the way back."),
+        ("dy.sum(axis=0)", "dy.mean(axis=0)", MEAN),
+    ], (
+        "Go through the forward from its last line to its first. Each line has a backward, and "
+        "what a line used twice gets two gradients, added.",
+        "v is used twice in y = v + v R + b, W by messages and replies, a row by all its places. "
+        "So: dy from v′, dv from dy on two paths, dz from du and dv together.",
+        "dv = dy + dy Rᵀ, dR = vᵀ dy, db = Σ dy. Join du and dv, go back through the unit length "
+        "to dz. Then dW = xᵀ dz, dx = dz Wᵀ, and dtable = countsᵀ (dx/√n)."),
+        ("If dv forgets a path, which gradients are still right?",
+         "Those of R and b: on the way back they are done before dv. W and the table come after "
+         "it, so both are wrong.")),
 
     "mean_pool": Exercise(("dx",), transformer_layers.mean_pool_backward,
                           [([(11, 3)], (SENTENCES, LENGTHS)), ([(1, 4)], ONE_WORD),

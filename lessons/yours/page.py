@@ -5,7 +5,12 @@ import inspect
 from textwrap import indent
 
 from . import plain
-from .exercises import EXERCISES
+from .exercises import EXERCISES, WHOLE
+
+PARTS = """
+from lessons.yours.plain import (
+    batch_softmax_backward, batch_softmax_forward, l2_normalize_backward, l2_normalize_forward)
+"""
 
 PAGE = '''"""{name}: the backward is for you to write.
 
@@ -18,7 +23,7 @@ When yours is right, compare it with the project's, in {path}.
 """
 
 import numpy as np
-
+{parts}
 
 {forward}
 
@@ -29,7 +34,8 @@ def page(name):
     """The text of one file: the forward, and a backward without a body."""
     module = EXERCISES[name].library.__module__
     return PAGE.format(name=name, path=module.replace(".", "/") + ".py",
-                       y_is=" Here y is the loss." * (name == "batch_softmax"),
+                       y_is=" Here y is the loss." * (name in ("batch_softmax", WHOLE)),
+                       parts=PARTS * (name == WHOLE),
                        forward=inspect.getsource(getattr(plain, f"{name}_forward")),
                        stub=stub(getattr(plain, f"{name}_backward")))
 

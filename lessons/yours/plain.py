@@ -94,6 +94,37 @@ def batch_softmax_backward(dloss, cache):
     return scale * ds @ v, scale * ds.T @ u
 
 
+def loss_and_gradients_forward(table, weight, response, bias, counts, scale):
+    """The whole encoder: bags, unit(x W), unit(v + v R + b) of the replies alone, batch softmax.
+
+    table: (r, d), weight: W (d, e), response: R (e, e), bias: b (e,); counts: (2B, r), how often
+    each row is in each of B messages, then in their replies → loss, cache
+    """
+    counts = counts.astype(table.dtype)
+    root = 1 / np.sqrt(counts.sum(axis=1, keepdims=True))     # (2B, 1), 1/√n
+    x = counts @ table * root                                 # (2B, d)
+    both, unit_cache = l2_normalize_forward(x @ weight)       # (2B, e): u, then v
+    u, v = np.split(both, 2)
+    v_prime, y_cache = l2_normalize_forward(v + v @ response + bias)      # (B, e)
+    loss, loss_cache = batch_softmax_forward(u, v_prime, scale)
+    return loss, (weight, response, counts, root, x, both, unit_cache, y_cache, loss_cache)
+
+
+def loss_and_gradients_backward(dloss, cache):
+    """Forward: x = counts E/√n, (u, v) = unit(x W), v′ = unit(v + v R + b), loss of u and v′.
+
+    The backwards of its parts are there to be called.
+    dloss: the loss's own gradient → dtable: (r, d), dweight: (d, e), dresponse: (e, e), dbias: (e,)
+    """
+    weight, response, counts, root, x, both, unit_cache, y_cache, loss_cache = cache
+    v = both[len(both) // 2:]
+    du, dv_prime = batch_softmax_backward(dloss, loss_cache)
+    dy = l2_normalize_backward(dv_prime, y_cache)             # y = v + v R + b
+    dv = dy + dy @ response.T
+    dz = l2_normalize_backward(np.concatenate([du, dv]), unit_cache)      # z = x W
+    return counts.T @ (dz @ weight.T * root), x.T @ dz, v.T @ dy, dy.sum(axis=0)
+
+
 def attention_forward(q, k, v):
     """s = q kᵀ/√m, p = softmax(s), y = p v.
 

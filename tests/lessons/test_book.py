@@ -167,7 +167,8 @@ def test_answers_imports_and_drawings_are_folded_and_the_station_is_marked(clone
     text = pages_of(clone)[1].read_text()
     assert Counter(re.findall("<summary>(.*?)</summary>", text)) == {
         "On this page": 1, "Imports": 1, "Predicted? See what happens": 4, "The drawing": 1,
-        "The judge": 2, "A solution, and wrong answers that tempt": 2}
+        "The judge": 2, "A solution, and wrong answers that tempt": 2,
+            "What it claims, over five seeds": 1}
     before = text.partition("at distance 100: 1 − 5.18/9.21 = 0.44:")[0]
     assert before.count("<details") == before.count("</details>") + 1
     assert 'id="bag" class="here station"' in text and text.count('class="here ') == 1

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from conftest import ROOT, SMALL, python
+from convsim_mini import minimal
 from convsim_mini.common.cli import UserError
 from convsim_mini.core import attention, embeddings, layers, losses, transformer_layers
 from convsim_mini.core.gradcheck import dense
@@ -18,7 +19,7 @@ from convsim_mini.fast import host
 sys.path.insert(0, str(ROOT))    # the lessons are no part of the package
 
 from lessons.yours import __main__ as yours, plain, training
-from lessons.yours.exercises import EXERCISES
+from lessons.yours.exercises import COUNTS, EXERCISES, WHOLE
 from lessons.yours.judge import (
     NOT_YET, RIGHT, STOPPED, WRONG, judge, judge_function, of_inputs, written,
 )
@@ -205,6 +206,20 @@ def test_plain_is_the_library(name):
             np.testing.assert_allclose(dense(one, TABLE), dense(other, TABLE), atol=1e-12)
 
 
+def test_the_whole_is_minimals():
+    params = {"table": TABLE[:5], "W": RNG.standard_normal((4, 4)), "b": TABLE[0],
+              "R": RNG.standard_normal((4, 4))}
+    sides = [(np.repeat(np.arange(5), counts), counts.sum()) for counts in COUNTS]
+    loss, grads = minimal.loss_and_gradients(params, list(zip(sides[:3], sides[3:])))
+    own, cache = plain.loss_and_gradients_forward(*(params[k] for k in ("table", "W", "R", "b")),
+                                                  COUNTS, minimal.SCALE)
+    rows, values = grads["table"]
+    right = dense([embeddings.SparseRows(rows, values, np.arange(len(rows)))], TABLE[:5])
+    for one, other in zip((own, *plain.loss_and_gradients_backward(1.0, cache)),
+                          (loss, right, grads["W"], grads["R"], grads["b"]), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+
+
 def test_the_gradient_check_refuses_what_equals_a_wrong_reference(desk, monkeypatch):
     monkeypatch.setattr(plain, "tanh_forward", lambda x: (2 * np.tanh(x), np.tanh(x)))
     assert judge_function("tanh", plain.tanh_backward).lines[0].startswith("the gradient check")
@@ -255,7 +270,10 @@ def test_verdicts_and_hints_are_kept(desk, capsys):
     yours.main([])
     yours.path_of("tanh").write_text(answered("tanh"), encoding="utf-8")
     yours.path_of("linear").write_text(with_body("linear", "return 1"), encoding="utf-8")
-    yours.main(["check", "tanh", "linear"])
+    with pytest.raises(SystemExit) as exit:
+        yours.main(["check", "tanh", "linear"])
+    assert exit.value.code == 1
+    yours.main(["check", "tanh"])
     capsys.readouterr()
     for number in (1, 2, 3, 3):
         yours.main(["hint", "layer_norm"])
@@ -263,7 +281,7 @@ def test_verdicts_and_hints_are_kept(desk, capsys):
         hint = EXERCISES["layer_norm"].hints[number - 1]
         assert " ".join(told.split()) == f"layer_norm, hint {number} of 3: {hint}"
     yours.main([])
-    rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()[2:10]}
+    rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()[2:11]}
     assert list(rows) == list(EXERCISES)
     assert rows["tanh"][1:5] == ["right", "0", "of", "3"]
     assert rows["linear"][1:4] == ["not", "right", "yet"]
@@ -311,7 +329,7 @@ def curves(monkeypatch):
 DAN = ["tanh", "linear", "l2_normalize", "embedding_bag", "batch_softmax"]
 
 
-@pytest.mark.parametrize("names", [DAN, list(EXERCISES)], ids=["dan", "transformer"])
+@pytest.mark.parametrize("names", [DAN, [name for name in EXERCISES if name != WHOLE]], ids=["dan", "transformer"])
 def test_training_on_plains_bodies_gives_the_projects_curve(names, curves, arguments, tmp_path):
     functions = {}
     for name in names:
@@ -349,5 +367,5 @@ def test_the_command_makes_the_pages_and_trains_on_what_is_right(tmp_path, argum
     assert "python -m lessons.yours check tanh" in run()
     (tmp_path / "yours" / "linear.py").write_text(answered("linear"), encoding="utf-8")
     told = run("train", *arguments[:4], *TINY)
-    assert told.count(NOT_YET) == 7 and "4 steps of the preset chat on your linear; " in told
+    assert told.count(NOT_YET) == 8 and "4 steps of the preset chat on your linear; " in told
     assert (tmp_path / "yours" / "curve.png").exists()

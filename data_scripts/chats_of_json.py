@@ -54,7 +54,7 @@ def telegram(messages, thread):
             reply = None
         if reply in topics:
             topics[one.get("id")] = topics[reply]
-        if one.get("type") != "message" or one.get("forwarded_from") or one.get("via_bot"):
+        if one.get("type") != "message" or {"forwarded_from", "via_bot"} & one.keys():
             yield None
             continue
         text = "".join(part if isinstance(part, str) else part["text"]

@@ -129,15 +129,17 @@ def times_of(stamps, forms):
 
 
 def _times_of_form(stamps):
-    """The order of numbers that makes the most dates, with the fewest steps back, is right.
+    """The order of numbers that makes most dates, with the fewest steps back and the least time
+    between the first and the last, is right.
 
     If nothing tells morning from evening, only the days count.
     """
-    numbers = np.array([[*map(int, parts[1::2])] for parts in stamps])    # (n, 5 or 6)
+    numbers = np.array([[int(one[:9]) for one in parts[1::2]] for parts in stamps])    # (n, 5 or 6)
     words = [half_of_day(tuple(parts[::2])) for parts in stamps]
     clock = "HMS"[:numbers.shape[1] - 3]
-    best, fewest = None, np.inf
-    for order in [*(date + clock for date in DATES), *(clock + date for date in DATES)]:
+    best, least = None, (np.inf, np.inf)
+    clock_first = stamps[0][2] == ":"                         # between the first two numbers
+    for order in (clock + date if clock_first else date + clock for date in DATES):
         day, month, year, hour, minute = (numbers[:, order.index(one)] for one in "dmyHM")
         second = numbers[:, order.index("S")] if "S" in order else 0
         year = np.where(year < 100, 2000 + year, year)
@@ -153,9 +155,9 @@ def _times_of_form(stamps):
             late = 12 * (np.array(words) == "late")
             seconds = 3_600 * (hour % 12 + late) + 60 * minute + second
         times = np.where(good, 86_400 * days + seconds, np.nan)
-        wrong = (~good).sum() + (np.diff(times) < 0).sum()
-        if wrong < fewest:
-            best, fewest = times, wrong
+        wrong = (~good).sum() + (np.diff(times) < 0).sum(), np.abs(times[-1] - times[0])
+        if best is None or wrong < least:
+            best, least = times, wrong
     return best
 
 

@@ -87,9 +87,9 @@ def in_order(messages, name=""):
 def replies(name, messages):
     """Yield each reply as a pair with its message; the log `name` may list them in any order.
 
-    What people answer to themselves goes on with their message. If ids start anew in each thread,
-    a reply is to a message of its own thread. A reply to a missing message becomes a pair with an
-    empty input, so that it is counted.
+    What people answer to themselves goes on with their message, if that stands above. If ids start
+    anew in each thread, a reply is to a message of its own thread. A reply to a missing message
+    becomes a pair with an empty input, so that it is counted.
     """
     messages = [*messages]
     places = Counter((message["thread"], message["id"]) for message in messages if message["id"])
@@ -98,31 +98,31 @@ def replies(name, messages):
         [((_, most), _)] = places.most_common(1)
         say(f'{name}: {repeated:,} rows repeat the id of an earlier row, such as "{most}"; replies '
             "may be paired with the wrong message; expected each id only once")
-    turns, answers = {}, []                                   # id → turn; (id, a turn that answers)
-    for message in messages if _parents_first(messages) else reversed(messages):
-        thread, own, parent = (message[what] for what in ("thread", "id", "reply_to"))
-        before = turns.get((anew and thread, parent))
-        if before and before["speaker"] and before["speaker"] == message["speaker"]:
-            before["text"] += f" {message['text']}"
-            message = before
-        elif parent and parent != own:                        # as some write for none
-            answers.append(((anew and thread, parent), message))
-        if own:
-            turns[anew and thread, own] = message
-    for parent, message in answers:
-        before = turns.get(parent, NOTHING)
-        if not before["speaker"] or before["speaker"] != message["speaker"]:
+    turns, answers = {}, []    # (thread or "", id) → turn; (the place that it answers, turn)
+    for message in messages:
+        thread = message["thread"] if anew else ""
+        place, above = (thread, message["id"]), (thread, message["reply_to"])
+        if _one_speaker(turns.get(above, NOTHING), message):
+            message = _go_on(turns[above], message)
+        elif message["reply_to"] and above != place:          # as some write for none
+            answers.append((above, message))
+        if message["id"]:
+            turns[place] = message
+    for above, message in answers:
+        before = turns.get(above, NOTHING)
+        if not _one_speaker(before, message):
             yield _pair(before, message)
 
 
-def _parents_first(messages):
-    """Whether most replies stand below their messages."""
-    seen, below = set(), 0
-    for message in messages:
-        if message["reply_to"]:
-            below += 1 if message["reply_to"] in seen else -1
-        seen.add(message["id"])
-    return below >= 0
+def _one_speaker(message, reply):
+    return bool(reply["speaker"]) and message["speaker"] == reply["speaker"]
+
+
+def _go_on(turn, message):
+    """A turn after one more message of its speaker."""
+    turn["text"] = f"{turn['text']} {message['text']}".strip()
+    turn["time"] = message["time"]
+    return turn
 
 
 def adjacent_turns(messages):
@@ -136,9 +136,8 @@ def adjacent_turns(messages):
         late = (message["time"] or 0) - (turn["time"] or message["time"] or 0) > DAY
         if not (message["text"] and message["thread"]):
             yield _pair(NOTHING, NOTHING)
-        elif message["speaker"] and turn["speaker"] == message["speaker"] and not late:
-            turn["text"] += f" {message['text']}"
-            turn["time"] = message["time"]
+        elif _one_speaker(turn, message) and not late:
+            _go_on(turn, message)
         else:
             yield from (_pair(one, turn) for one in before)
             turns[message["thread"]] = [turn, message] if turn["text"] and not late else [message]

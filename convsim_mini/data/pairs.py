@@ -14,7 +14,7 @@ from ..common.lines import chunked
 from .conversations import adjacent_turns, in_order, messages_of, replies
 from .doubts import Doubts
 from .formats import EXPECTED, read_file, rows_of_table
-from .layouts import FIELDS, PAIRS, REPLIES, THREADS, Reading, layout_of
+from .layouts import FIELDS, PAIRS, REPLIES, Reading, layout_of
 from .texts import MISSING, text_of
 
 CHUNK = 5_000      # records in a Part
@@ -112,7 +112,7 @@ def read_rows(source, progress=None, reading=Reading()):
         if bad * 100 > number:
             raise UserError(f"{name}: {bad} of the first {number} rows are malformed, more than "
                             f"1 in 100 (first: {first}); expected {EXPECTED}")
-        if reading.side is None:                              # pairs are wanted
+        if reading.side is None and len(fields) == 2:         # pairs are wanted
             doubts.look_at(part)
         yield part
     if not number:
@@ -140,7 +140,7 @@ def _open_source(source, progress, reading):
     if layout == PAIRS:
         return name, tuple(columns.values()), records
     messages = messages_of(name, records, columns)
-    if "time" in columns and layout == THREADS:
+    if "time" in columns:
         messages = in_order(messages, name)
     pairs = replies(name, messages) if layout == REPLIES else adjacent_turns(messages)
     return name, FIELDS, enumerate(pairs, start=1)

@@ -118,14 +118,15 @@ def test_what_a_text_is(value, text):
     ("a.jsonl", b"[" * 100_000, "recursion")])
 def test_of_a_hundred_rows_one_may_be_malformed_and_is_told(tmp_path, capsys, name, line, reason):
     good = {"a.tsv": b"x.\ty", "a.jsonl": b'{"input": "x", "response": "y"}'}[name]
-    path = written(tmp_path / name, b"\n".join([good, b"", line, *[good] * 98, b""]))
+    other = good.replace(b"x", b"X").replace(b"y", b"Y")
+    path = written(tmp_path / name, b"\n".join([good, b"", line, *[other] * 98, b""]))
     (part,) = read_rows(path)                                 # without the blank lines
-    assert {*part.pairs} <= {Pair("x", "y"), Pair("x.", "y")} and len(part.rows) == 99
+    assert {pair.response for pair in part.pairs} == {"y", "Y"} and len(part.rows) == 99
     assert part.records == 100 and part.fields == ("input", "response")
     told = capsys.readouterr().err.splitlines()[-1]
     assert told.startswith(f"{path}: malformed rows left out: 1 of 100 (first: row 3: ")
     assert reason in told
-    written(path, b"\n".join([good, b"", line, *[good] * 97]))
+    written(path, b"\n".join([good, b"", line, *[other] * 97]))
     with pytest.raises(UserError, match=f"^{path}: 1 of the first 99 .*row 3: .*; expected pairs"):
         read(path)
 
@@ -178,14 +179,15 @@ def test_pairs_are_read_as_they_were_written(tmp_path_factory, some):
 
 
 def test_what_is_strange_is_told_once(tmp_path, capsys):
-    rows = [{"question": f"q{k}", "answer": "don\u00e2\u20ac\u2122t", "label": k % 2, "score": k}
-            for k in range(12)]
+    rows = [{"question": f"q{k}", "answer": f"{k} don\u00e2\u20ac\u2122t", "label": k % 2,
+             "score": k} for k in range(12)]
     assert len(read(written(tmp_path / "a.jsonl", rows))) == 12
     _, label, wrong = capsys.readouterr().err.splitlines()
     assert label.startswith(f"{tmp_path}/a.jsonl: 6 rows have 0 as label and 6 have 1; all are")
-    assert '12 texts are UTF-8 that a program read as cp1252 or Latin-1, such as "don' in wrong
-    assert 'for "don\u2019t"; export' in wrong
-    read(written(tmp_path / "a.jsonl", [row | {"label": 1, "answer": "café"} for row in rows]))
+    assert '12 texts are UTF-8 that a program read as cp1252 or Latin-1, such as "0 don' in wrong
+    assert 'for "0 don\u2019t"; export' in wrong
+    rows = [row | {"label": 1, "answer": f"café {row['score']}"} for row in rows]
+    read(written(tmp_path / "a.jsonl", rows))
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 

@@ -128,13 +128,14 @@ def test_an_answer_to_oneself_goes_on_with_the_message(tmp_path):
     log = [(1, "", "ann", "lost"), (2, 1, "ann", "a gift"), (3, 2, "shop", "which?"),
            (4, 3, "shop", "please"), (5, 4, "ann", "7"), (6, 1, "bo", "oh"),
            (7, "", "[deleted]", "who?"), (8, 7, "[deleted]", "me")]
-    rows = [dict(zip(("id", "reply_to", "speaker", "text"), row)) for row in log]
+    rows = [dict(zip(("id", "reply_to", "speaker", "text", "time"), (*row, row[0]))) for row in log]
     expected = {("lost a gift", "which? please"), ("which? please", "7"), ("lost a gift", "oh"),
                 ("who?", "me")}
     for some in (rows, rows[::-1]):
         path = written(tmp_path / "log.jsonl", some)
         assert {pair[:2] for pair in read(path)} == expected
-    path = written(tmp_path / "log.jsonl", [rows[1], rows[0], rows[2]])    # in no order
+    rows = [{name: row[name] for name in row if name != "time"} for row in rows]
+    path = written(tmp_path / "log.jsonl", [rows[1], rows[0], rows[2]])    # in no known order
     assert {pair[:2] for pair in read(path)} == {("a gift", "which?")}
 
 
@@ -204,7 +205,9 @@ def test_a_log_is_read_in_order_of_time_and_long_silence_is_no_answer(times, tmp
     ("a.csv", "question,answer\nq,a\n".encode("gb18030") + "打印机".encode("gb18030"), [],
      '--encoding cp1252 ("´òÓ¡»ú"), --encoding gb18030 ("打印机")'),
     ("a.csv", "question,answer\n" + "a,a\n" * 10, [],
-     "input and response are the same text in 10 of 10 rows; expected a message and its reply"),
+     "10 of 10 responses and their inputs are the same text; expected messages and different"),
+    ("a.csv", "question,answer\n" + "".join(f"{k},a\n" for k in range(10)), [],
+     "all responses are the same text; expected messages and different replies; name two other"),
     ("a.jsonl", '[{"question": "q", "answer": "a"}]', [], "is a single JSON array; write one"),
     ("a.jsonl", '["q", "a", "b"]', [], "a list of 3, expected 2"),
     ("a.csv", 'question,answer\n"' + "a" * (1 << 24) + 'b",c', [], "more than 16,777,216 bytes"),

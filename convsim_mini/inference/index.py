@@ -112,12 +112,20 @@ class Index:
             both = meaning + words * counted
             places = distinct[nearest(both[distinct], top)].tolist()
             found.append([Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
-                              self.row(k), int(copies[k]), self._others(k) if copies[k] > 1 else [])
+                              self.row(k), int(copies[k]), self._others(k, int(copies[k])))
                           for k in places])
         return found
 
-    def _others(self, place: int) -> list[dict[str, Any]]:
-        same = np.flatnonzero(self.first == place)[1:1 + OTHERS]
+    @cached_property
+    def _by_text(self) -> np.ndarray:
+        return np.argsort(self.first, kind="stable")          # equal texts side by side, in order
+
+    def _others(self, place: int, copies: int) -> list[dict[str, Any]]:
+        """Some of the other rows with the text of the row at a place, which is their first."""
+        if copies == 1:
+            return []
+        begin = 1 + np.searchsorted(self.first, place, sorter=self._by_text)
+        same = self._by_text[begin:begin + min(copies - 1, OTHERS)]
         return [self.row(k) for k in same.tolist()]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from convsim_mini.common.cli import errors_in_one_line, python_m
+from convsim_mini.common.cli import Parser, errors_in_one_line, python_m
 
 from conftest import ASCII, PATH, ended
 
@@ -19,6 +19,18 @@ def start(*arguments, **environment):
     return subprocess.Popen([sys.executable, *map(str, arguments)], stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             env={**os.environ, "PYTHONPATH": PATH, **environment})
+
+
+# ---------------------------------------------------------------- input
+
+def test_the_home_folder_is_known_where_no_shell_sees_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    parser = Parser("a", "b")
+    parser.add_argument("run", nargs="+")
+    parser.add_argument("--out")
+    options = parser.parse_args(["~/a", "so ~/ is home", "~", "--out=~/b"])
+    assert options.run == [f"{tmp_path}/a", "so ~/ is home", "~"] and options.out == f"{tmp_path}/b"
 
 
 # ---------------------------------------------------------------- output

@@ -164,9 +164,10 @@ def test_what_is_wrong_with_a_question_is_said(tmp_path, old, new, message):
     assert str(error.value).startswith(f"{path}, OrgQuestion 2: {message}")
 
 
-def test_files_without_labels_are_passed_over(tmp_path):
+def test_files_without_labels_or_of_another_task_are_passed_over(tmp_path):
     (tmp_path / "cqa").mkdir()
-    for name in ("b-test.xml", "a-dev.xml", "a-dev-input.xml", "a.txt"):
+    for name in ("b-test.xml", "a-dev.xml", "a-dev-input.xml", "a.txt",
+                 "a-dev-subtaskA.xml", "a-subtaskA-with-multiline.xml"):
         (tmp_path / "cqa" / name).write_text("")
     found = {name: tmp_path / "cqa" / f"{name}.xml" for name in ("a-dev", "b-test")}
     assert cqa.find(tmp_path) == cqa.find(tmp_path / "cqa") == found

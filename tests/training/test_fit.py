@@ -36,6 +36,19 @@ def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path,
     assert repr(opened).startswith("SentenceEncoder(DAN, 253 pieces → 16 dimensions)")
 
 
+def test_home_is_known_in_python_too_and_one_column_is_one_name(
+        pairs, settings, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    for columns in ("question", ["question"]):
+        with pytest.raises(UserError, match="--columns question: expected two names, for input"):
+            convsim_mini.fit(pairs, "~/mine", **settings, columns=columns)
+    convsim_mini.fit(pairs, "~/mine", **settings)
+    (tmp_path / "mine.txt").write_text("hello\n")
+    encoder = convsim_mini.load("~/mine")
+    assert len(encoder.index("~/mine.txt")) == 1 and (tmp_path / "mine").is_dir()
+
+
 def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
     encoder = convsim_mini.fit(pairs, **settings | {
         "optim.nli_workers": None, "optim.learning_rate": np.float32(0.01), "model.layers": (16,),

@@ -47,7 +47,9 @@ def train(config, workers=SINGLE_WORKER):
         run = Run(folder / TRAINING, config, corpus.vocabulary, None, corpus=corpus.checksum,
                   nli=tasks.nli_checksum)
         save_run(run)    # so that it can be resumed from now on
-        return run_to_the_end(run._replace(model=model), corpus, tasks, workers)
+        initial = model._replace(params={name: p.copy() for name, p in model.params.items()})
+        run = run_to_the_end(run._replace(model=model), corpus, tasks, workers)
+        return run._replace(initial=initial)
 
 
 def resume(folder, workers=SINGLE_WORKER, device=None):

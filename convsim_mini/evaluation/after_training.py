@@ -24,7 +24,7 @@ def summary(run):
     config, folder, encode = run.config, run.folder, encoder_of(run).encode
     test = response.read(*response.find(None, run).values())
     split, pairs = pairs_of(config.data)
-    name, before = response.before_training(config, test.corpus)
+    name, before = response.before_training(run, test.corpus)
     xp = array_module(run.model.params[TABLE])                # on the run's device
     before = before._replace(params=to_device(before.params, xp))
     ranks = {name: response.model_ranks(before, test.corpus.test, *test[1:])}

@@ -77,7 +77,7 @@ def with_words(weight):
 
 def baselines(run, test):
     """Ranks by the model before training, TF-IDF and BM25."""
-    name, model = before_training(run.config, test.corpus)
+    name, model = before_training(run, test.corpus)
     return {name: model_ranks(model, test.corpus.test, *test[1:]), **of_words(test)}
 
 
@@ -91,18 +91,18 @@ def of_words(test):
             "BM25": ranks_of_truth(term_counts(inputs, size), documents, candidates)}
 
 
-def before_training(config, corpus):
-    """The name of a table's row, and the Model that training on a Corpus started from.
+def before_training(run, corpus):
+    """The name of a table's row, and the Model that the training of a Run on a Corpus started from.
 
     That is the model of the run that --init names, if that run was trained on other pairs.
     Otherwise it is the model with its initial values.
     """
-    parent = config.init
+    parent = run.config.init
     if parent and Path(parent).exists():
         before = describe(parent)
         if before.vocabulary == corpus.vocabulary and before.corpus != corpus.checksum:
             return "before fine-tuning", load_run(parent).model
-    return "before training", initial_model(config, corpus)
+    return "before training", run.initial or initial_model(run.config, corpus)
 
 
 def title(name, test):

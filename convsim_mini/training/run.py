@@ -53,6 +53,7 @@ class Run(NamedTuple):
     weights: int = 0       # checksum of the weights and the vocabulary
     tuned: np.ndarray | None = None    # the matrix (e, e) for its vectors that `tune` learned
     state: dict = {}       # the optimiser's, in training.safetensors
+    initial: Model | None = None    # of a run that was just trained: the model before; not stored
 
     @property
     def folder(self):

@@ -150,12 +150,15 @@ def test_another_model_is_scored_by_the_same_functions(run, test_set):
 
 def test_a_run_that_goes_on_is_compared_with_the_one_before(run, test_set, trained):
     """That is, if its pairs differ; on the same pairs, with its own initial values."""
-    config, corpus = dataclasses.replace(run.config, init=str(trained[0])), test_set.corpus
-    name, _ = response.before_training(config, corpus)
+    corpus = test_set.corpus
+    second = run._replace(config=dataclasses.replace(run.config, init=str(trained[0])))
+    name, _ = response.before_training(second, corpus)
     assert name == "before training"
-    name, model = response.before_training(config, corpus._replace(checksum=1 + corpus.checksum))
+    name, model = response.before_training(second, corpus._replace(checksum=1 + corpus.checksum))
     assert name == "before fine-tuning"
     assert all((model.params[key] == p).all() for key, p in run.model.params.items())
+    kept = run._replace(initial=run.model)                    # as `train` gives it
+    assert response.before_training(kept, corpus) == ("before training", run.model)
 
 
 # ---------------------------------------------------------------- the command for all evaluations

@@ -31,8 +31,8 @@ rng = np.random.default_rng(seed(5))
 # %% [markdown]
 # ## A lookup is a matrix product
 #
-# The table E has R rows of d numbers. Word n of the text has the id ids_n, and its embedding is
-# y_n = E_{ids n}. Take five words with the ids 2 0 2 5 2. Row 2 is at places 0, 2 and 4, so if its
+# The table E has R rows of d numbers. Word n of the text has an id, and its embedding y_n is that
+# row of E. Take five words with the ids 2 0 2 5 2. Row 2 is at places 0, 2 and 4, so if its
 # first number rises by 1, the loss rises by dy at each of them: by 100 + 10 + 1.
 #
 # Write a matrix O (N, R) with a single 1 in each row, at the place of the id. Then y = O E: a linear

@@ -24,13 +24,14 @@ DRAWING = re.compile(r"^figure\b.*?^show\(figure, \"(\w+)\"\)\n?", re.MULTILINE 
 
 # x_i, Σ_{t−1}, e^x, e^(−s K/(K − 1)), e^s_ij
 LOW = re.compile(r"(?<![\w.])((?:[∂dδ]?[A-Za-zΑ-ω]|Σ)[\u0300-\u036f′]*)"
-                 r"_(?:\{([^{}]+)\}|([A-Za-z0-9]{1,3})(?![A-Za-z0-9_]))")
+                 r"_(?:\{([^{}]+)\}|([A-Za-z0-9]{1,4})(?![A-Za-z0-9_]))")
 HIGH = re.compile(r"\^(?:\{([^{}]+)\}|\(((?:[^()]|\([^()]*\))*)\)"
                   r"|([−-]?[A-Za-z0-9Α-ω]+(?:<sub>[^<]*</sub>)?))")
 
 
 def typeset(text):
-    """Subscripts and superscripts of formulas as HTML."""
+    """Subscripts and superscripts of formulas as HTML. Some bold fonts draw ᵀ like a raised S."""
+    text = text.replace("ᵀ", "<sup>T</sup>")
     text = LOW.sub(lambda found: f"{found[1]}<sub>{found[2] or found[3]}</sub>", text)
     return HIGH.sub(lambda found: f"<sup>{found[1] or found[2] or found[3]}</sup>", text)
 
@@ -133,6 +134,10 @@ class Page:
             parts += [self.live, self.markdown(text)]
             self.live, hides = "", "<strong>Predict" in parts[-1]
         self.body = "\n".join(parts)
+        if self.figures and not any("figures/" in x and x[:8] != "<details" for x in parts):
+            name, end = list(self.figures)[-1], '<h2 id="What-you-know-now"'
+            self.body = self.body.replace(    # for whoever skims, one is open
+                end, f'<a href="{name}"><img alt="" src="{name}"></a>{end}')
         self.headings = re.findall(r'<h[23] id="(.*?)">(.*?)<a class="anchor-link"', self.body)
 
     def markdown(self, source):

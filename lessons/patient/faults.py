@@ -6,7 +6,7 @@ from unittest import mock
 
 import numpy as np
 
-from convsim_mini.core import embeddings, model
+from convsim_mini.core import dan, model
 from convsim_mini.core.model import embed
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.pairs import Split
@@ -176,7 +176,7 @@ FAULTS = {
         "Multiply the cosines by 20: in a range of −1 to 1 the loss cannot fall far (lesson 9)."),
     "no-root-n": Fault(
         "The bag is a sum: nothing is divided by √n.",
-        {"inside": replaced(embeddings, "embedding_bag_forward", as_sum)},
+        {"inside": replaced(dan, "embedding_bag_forward", as_sum)},
         [("layers", "bag, 20 or more", 12, inf)], "Divide each sentence's sum by √n."),
     "layer-at-zero": Fault(
         "The first layer starts at zero.",

@@ -2,19 +2,13 @@
 
 1: The same pairs are drawn for both systems, so what both get wrong cancels in each difference.
 With a draw for each system it does not; without replacement all draws are the same pairs.
-2: Only equals change places, so average over the orders by falling score. A stable sort takes one
-of them: the file's.
 """
-
-import itertools
 
 from prove import run_lesson, solution
 import numpy as np
 
-from convsim_mini.evaluation.metrics import average_precision
-
 lesson = run_lesson(__file__)
-padded, r_by_hand = lesson.padded, lesson.r_by_hand
+r_by_hand = lesson.r_by_hand
 
 
 def draws_of(n, rng, draws):
@@ -40,21 +34,4 @@ def shuffled(one, other, labels, rng, draws=2000):
     return np.quantile(found, (0.025, 0.975))
 
 
-def solution_expected(relevant, scores):
-    found = []
-    for order in itertools.permutations(range(len(scores))):
-        if all(scores[a] >= scores[b] for a, b in zip(order, order[1:])):
-            hits = np.cumsum([relevant[k] for k in order])
-            found.append(np.mean([hits[k] / (k + 1) for k in range(len(order))
-                                  if relevant[order[k]]]))
-    return float(np.mean(found))
-
-
-def tempting_expected(relevant, scores):
-    # equals as they stand in the file
-    order = np.argsort(-np.asarray(scores, float), kind="stable")
-    return float(average_precision(padded(np.array([relevant])[:, order]))[0])
-
-
 solution(1, solution_paired_interval, tempting_paired_interval, shuffled)
-solution(2, solution_expected, tempting_expected)

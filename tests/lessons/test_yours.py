@@ -329,7 +329,8 @@ def curves(monkeypatch):
 DAN = ["tanh", "linear", "l2_normalize", "embedding_bag", "batch_softmax"]
 
 
-@pytest.mark.parametrize("names", [DAN, [name for name in EXERCISES if name != WHOLE]], ids=["dan", "transformer"])
+@pytest.mark.parametrize("names", [DAN, [name for name in EXERCISES if name != WHOLE]],
+                         ids=["dan", "transformer"])
 def test_training_on_plains_bodies_gives_the_projects_curve(names, curves, arguments, tmp_path):
     functions = {}
     for name in names:

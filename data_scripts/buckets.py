@@ -41,6 +41,7 @@ GATHER = """
            arg_min(author, place) AS author, count(*) AS copies
     FROM read_parquet([{files}]) GROUP BY link, id
 """
+COLUMNS = "input", "response", "link_id"    # of what training reads; it splits by the last
 COUNT = "SELECT sum(copies), count(*), count(*) FILTER (parent <> '') FROM comments"
 # The order of the pairs is that of their ids: nothing depends on the order in which files are read.
 JOIN = """
@@ -176,15 +177,14 @@ def join_bucket(bucket, dumps, work):
 def _write_lines(database, folder):
     """Write the pairs again, as JSON lines for training, in a zstd frame; → number of pairs."""
     table = f"read_parquet({_sql(folder / 'pairs.parquet')})"
-    rows = database.execute(f"SELECT input, response FROM {table}")
+    rows = database.execute(f"SELECT input, response, link_id FROM {table}")
     pairs = 0
     options = {zstd.CompressionParameter.checksum_flag: True}
     with zstd.open(folder / "pairs.jsonl.zst", "wb", options=options) as stream:
         while some := rows.fetchmany(10_000):
             pairs += len(some)
-            stream.write(b"".join(orjson.dumps({"input": text, "response": response},
-                                               option=orjson.OPT_APPEND_NEWLINE)
-                                  for text, response in some))
+            stream.write(b"".join(orjson.dumps(dict(zip(COLUMNS, row)),
+                                               option=orjson.OPT_APPEND_NEWLINE) for row in some))
     return pairs
 
 

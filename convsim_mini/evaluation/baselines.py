@@ -13,7 +13,7 @@ from ..core.embeddings import sum_rows
 from ..core.layers import l2_normalize_forward
 from ..core.model import TABLE
 from ..core.text import UNKNOWN, tokenize
-from ..inference.tfidf import document_frequency, term_counts, vocabulary_of
+from ..inference.tfidf import document_frequency, term_counts, vocabulary_of, weighted_once
 
 FITTED_ON = 200_000    # sentences of train from which document frequencies are taken
 
@@ -45,6 +45,7 @@ def pair_baselines(texts, left, right, run=None):
     if not run:
         return bag_cosines(texts, left, right)
     rows = bag_cosines(texts, left, right, run.vocabulary)
+    rows["piece cosine, each once"] = words_in_common(run.vocabulary, texts, left, right)
     means = means_of_words(run, texts)                                    # (n, d)
     weighted = means_of_words(run, texts, frequency_weight(run.vocabulary))
     _, directions = np.linalg.eigh(weighted.T @ weighted)                 # by rising eigenvalue
@@ -82,9 +83,9 @@ def bag_cosines(texts, left, right, vocabulary=None):
             for row, weight in weights.items()}
 
 
-def words_in_common(encoder, texts, left, right):
-    """Cosines of a SentenceEncoder's weighted words of texts[left[i]], texts[right[i]]: (n,)."""
-    words = encoder.words_of(texts)
+def words_in_common(vocabulary, texts, left, right):
+    """What similarity adds to meaning, `weighted_once` of texts[left[i]], texts[right[i]]: (n,)."""
+    words = weighted_once(vocabulary.encode(texts), vocabulary.probabilities())
     return np.asarray(words[left].multiply(words[right]).sum(axis=1)).ravel()
 
 

@@ -17,7 +17,6 @@ from ..common.cli import UserError, user_errors
 from ..core.layers import l2_normalize_forward
 from ..data.labelled import DataSet, find as find_files, rows_of
 from ..inference.index import WORDS
-from ..inference.sentence_encoder import encoder_of
 from ..inference.tfidf import document_frequency, tfidf, vocabulary_of
 from ..training.dev import dot_products
 from .baselines import pair_baselines, words_in_common
@@ -103,7 +102,7 @@ def scores(run, questions, encode):
     rows = {"trained": cosines(
         questions, lambda texts: l2_normalize_forward(np.asarray(encode(texts), np.float64))[0])}
     if run:
-        counted = words_in_common(encoder_of(run), texts_of(questions), *pairs_of(questions))
+        counted = words_in_common(run.vocabulary, texts_of(questions), *pairs_of(questions))
         rows["trained, with words"] = rows["trained"] + WORDS[0] * counted
     return rows
 

@@ -157,7 +157,7 @@ def scores(run, sts, encode):
     rows = {row: angular_similarity(*unit_vectors(one, sts)) for row, one in encoders.items()}
     rows |= {f"{row}, as cosine": np.cos(angle) for row, angle in rows.items()}
     if run:
-        counted = words_in_common(encoder_of(run), texts_of(sts), *sides(sts))
+        counted = words_in_common(run.vocabulary, texts_of(sts), *sides(sts))
         rows |= {f"{row}, with words": rows[f"{row}, as cosine"] + WORDS[0] * counted
                  for row in encoders}
     return rows

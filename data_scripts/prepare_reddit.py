@@ -259,7 +259,7 @@ def print_report(out):
     print("\n".join(table(report)))
     if report["pairs"] < FEW:
         print(f"\nFewer than {FEW:,} pairs: the packed corpus is left to training, which needs "
-              "about 3,000")
+              "about 500")
     print("\nTrain on them:  " + python_m(
         "convsim_mini.train --pairs", out / "pairs.jsonl.zst", "--cache", out / "cache"))
 

@@ -57,7 +57,7 @@ def to_device(x, xp):
 
 
 def to_host(x):
-    """A NumPy or CuPy array, or a dict of such arrays, converted to NumPy arrays."""
+    """A CuPy array, or a dict of arrays, converted to NumPy arrays; anything else as it is."""
     if isinstance(x, dict):
         return {name: to_host(value) for name, value in x.items()}
-    return x if isinstance(x, (np.ndarray, np.generic)) else x.get()
+    return x.get() if hasattr(x, "get") else x

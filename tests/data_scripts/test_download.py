@@ -101,8 +101,8 @@ def test_each_set_is_fetched_into_its_layout(name, official, tmp_path, capsys):
 
 def test_the_layout_is_what_the_evaluations_find(official, tmp_path):
     run(tmp_path, "stsbenchmark", "cqa", "snli")
-    assert {split: sts.read(path).sentences1
-            for split, path in sts.find(tmp_path, None).items()} == {
+    files = sts.find(tmp_path, None)
+    assert {split: sts.read(files[split]).sentences1 for split in files if split != sts.GENRES} == {
         split: [pair[0] for pair in pairs_of(split)] for split in ("train", "dev", "test")}
     questions = {name: cqa.read(path) for name, path in cqa.find(tmp_path, None).items()}
     assert len(questions) == 5
@@ -129,7 +129,7 @@ def test_senteval_is_all_that_its_evaluations_find(official, tmp_path, monkeypat
     years = {year: sts.read(files[year]) for year in sts.COUNTS}
     assert years["STS16-en-test"].sentences1[0] == PAIRS[0][0]
     assert [len(year.labels) for year in years.values()] == [15, 9, 18, 15, 15]
-    assert len(files) == 3 + len(years) and (tmp_path / "snli_1.0").is_dir()
+    assert {*files} == {"train", "dev", "test", "SICK_trial", sts.GENRES, *years} and (tmp_path / "snli_1.0").is_dir()
 
 
 def test_only_what_is_missing_is_fetched(official, tmp_path):
@@ -160,7 +160,7 @@ def test_sources_are_asked_in_turn_and_without_any_the_way_out_is_told(official,
     official.answers[WIKI] = official.answers[SBERT] = [Answer(status=404)]
     run(tmp_path / "archived", "stsbenchmark")
     assert [path for path, _ in official.requests] == [WIKI, SBERT, ARCHIVED]
-    assert len(sts.find(tmp_path / "archived", None)) == 3
+    assert len(sts.find(tmp_path / "archived", None)) == 4
     shutil.rmtree(tmp_path / "archived")
     del official.requests[:]
     capsys.readouterr()
@@ -297,7 +297,7 @@ def test_a_users_own_archives_are_taken_and_kept(official, contents, tmp_path):
     before = files_below(own)
     run(tmp_path / "data", "cqa", "stsbenchmark", "--from", own.parent)
     assert (len(cqa.find(tmp_path / "data", None)) == 2
-            and len(sts.find(tmp_path / "data", None)) == 3)
+            and len(sts.find(tmp_path / "data", None)) == 4)
     (own / "renamed").write_bytes(contents["snli_1.0.zip"])
     run(tmp_path / "data", "snli", "--from", own / "renamed")
     assert len(list((tmp_path / "data" / "snli_1.0").iterdir())) == 4
@@ -343,7 +343,7 @@ def test_what_stands_there_is_never_replaced(official, tmp_path):
     (folder / "notes.txt").write_text("mine")
     (folder / "readme.txt").write_text("mine")
     run(tmp_path, "stsbenchmark")
-    assert (folder / "sts-train.csv").read_bytes() == mine and len(sts.find(tmp_path, None)) == 3
+    assert (folder / "sts-train.csv").read_bytes() == mine and len(sts.find(tmp_path, None)) == 4
     assert (folder / "notes.txt").read_text() == (folder / "readme.txt").read_text() == "mine"
 
 

@@ -32,7 +32,7 @@ from convsim_mini.core.ranking import draw_candidates
 from convsim_mini.core.text import tokenize
 from convsim_mini.data.corpus import text_key
 from convsim_mini.evaluation.response import model_ranks
-from convsim_mini.training.initial import initial_model
+from convsim_mini.training.start import initial_model
 
 rng = np.random.default_rng(seed(24))
 

@@ -78,7 +78,8 @@ def _components(origins, own):
     pair = keys[:, :1] + np.uint64(3) * keys[:, 1:]           # no node: equal pairs stay together
     nodes, ends = np.unique(np.where(nodes == 0, pair, nodes), return_inverse=True)
     ends = ends.reshape(-1, 2)
-    edges = coo_matrix((np.ones(len(ends), np.int8), ends.T), (len(nodes), len(nodes)))
+    # bool: of small integers, 256 copies of an edge would add up to 0
+    edges = coo_matrix((np.ones(len(ends), bool), ends.T), (len(nodes), len(nodes)))
     _, labels = connected_components(edges, directed=False)
     return labels[ends[:, 0]]
 

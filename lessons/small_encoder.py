@@ -48,10 +48,7 @@ def corpus_of(sentences, keys, inside, pieces, counted=None):
 
 
 def some_chat(pairs, pieces):
-    """The first pairs of chitchat-dataset, split by conversations → Corpus.
-
-    pairs: how many; its report holds the pairs of dev as they were typed
-    """
+    """So many first pairs of chitchat-dataset → Corpus; its report has dev's pairs as typed."""
     kept = first_pairs(pairs)
     sentences = [tokenize(text) for pair in kept for text in pair[:2]]
     origins = origins_of(sentences, [pair.conversation for pair in kept])

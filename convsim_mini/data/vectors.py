@@ -26,7 +26,7 @@ def vectors_of(path, words):
     if path.is_dir() or path.suffix == ".safetensors":
         with user_errors(f"{path}: cannot be read as a table with its tokenizer", advice,
                          (*UNREADABLE, StopIteration)):
-            return _of_tokens(path if path.is_dir() else path.parent, words)
+            return _of_tokens(path, words)
     if path.suffix == ".npz":
         with user_errors(f"{path}: cannot be read as words and vectors", advice, UNREADABLE):
             file = np.load(path)
@@ -35,15 +35,18 @@ def vectors_of(path, words):
     return read_vectors(path, words)
 
 
-def _of_tokens(folder, words):
+def _of_tokens(path, words):
+    """As `vectors_of`. path: a folder, or a .safetensors next to its tokenizer's file"""
     with user_errors("--model.start: a table with a tokenizer needs a package",
                      f"run {python_m('pip install tokenizers')}", ImportError):
         from tokenizers import Tokenizer
     from safetensors.numpy import load_file
-    table = load_file(next(folder.rglob("*.safetensors")))
+    is_folder = path.is_dir()
+    table = load_file(next(path.rglob("*.safetensors")) if is_folder else path)
     rows = table.get("mapping")                               # model2vec's, of a pruned table
     table = next(array for array in table.values() if array.ndim == 2).astype(np.float32)
-    files = sorted(folder.rglob("*tokenizer*.json"), key=lambda file: file.name != "tokenizer.json")
+    files = path.rglob("*tokenizer*.json") if is_folder else path.parent.glob("*tokenizer*.json")
+    files = sorted(files, key=lambda file: file.name != "tokenizer.json")
     tokenizer = Tokenizer.from_file(str(next(iter(files))))
     ids = [one.ids for one in tokenizer.encode_batch([*words], add_special_tokens=False)]
     return {word: table[of_word if rows is None else rows[of_word]].mean(axis=0)

@@ -199,15 +199,6 @@ def test_a_pairs_table_names_its_conversations(text_config, tmp_path):
     assert [pair.conversation for pair in part.pairs] == [("", "")] * 2
 
 
-def test_an_edge_that_occurs_256_times_is_an_edge():
-    one, two, three = (["text", "number", "of", "many", str(n)] for n in range(3))
-    sentences = [two, three, *512 * [one, two]]
-    names = [("", "")] + 512 * [("a", "b")] + [("b", "c")]
-    units = split_pairs(origins_of([*sentences, two, one], names)).units
-    assert len({*units[1:BLOCK].tolist(), int(units[-1])}) > 1 and len({*units[1:].tolist()}) == (
-        -(-513 // BLOCK))                                     # one component, in blocks
-
-
 def test_few_pairs_go_to_dev_and_test_in_tenths():
     """Whatever the corpus, dev and test have 100 pairs and more, if there are 500."""
     rng = np.random.default_rng(11)

@@ -129,6 +129,13 @@ def test_vectors_that_do_not_fit_are_told(text, dim, told, tmp_path):
         given_vectors(model, Vocabulary(["w1"], [1]))
 
 
+def test_a_missing_table_is_told_and_no_other_is_taken(tmp_path):
+    *_, table = vector_files(tmp_path)
+    model = ModelConfig(embedding_dim=5, start=str(table.with_name("gone.safetensors")))
+    with pytest.raises(UserError, match="gone.safetensors: cannot be read"):
+        given_vectors(model, Vocabulary(["w1"], [1]))
+
+
 def test_matrices_are_uniform_within_the_bound_of_glorot():
     config = ModelConfig(embedding_dim=40, layers=[30, 50], response_hidden=[60], encoder_bias=True)
     params = initial_parameters(config, np.zeros((9, 40), np.float32), np.random.default_rng(0))

@@ -1,0 +1,59 @@
+"""Do published splits leak?  python tests/benchmarks/leaks.py DIR
+
+What share of the different texts of a test stands in train, with equal tokens, by role. DIR holds
+cqa/, stsbenchmark/ and snli_1.0/. Only texts are compared; no label is looked at.
+"""
+
+import csv
+import sys
+from pathlib import Path
+
+from contenders import ROOT    # noqa: F401  (and the repository's path)
+from convsim_mini.common.show import table
+from convsim_mini.core.text import tokenize
+from convsim_mini.data.snli import find_snli, read_snli
+from convsim_mini.evaluation import cqa, sts
+
+PART_1 = "semeval2016_train_part1_subtaskB_merged.tsv"
+
+
+def texts(some):
+    """The different texts, as tuples of tokens."""
+    return {tuple(tokenize(text)) for text in some}
+
+
+def forum(data, name):
+    """Role → texts of a file of SemEval's task B."""
+    questions = cqa.read(Path(data, "cqa", f"SemEval2016-Task3-CQA-QL-{name}.xml"))
+    return {"asked": texts(one.text for one in questions),
+            "related": texts(found.text for one in questions for found in one.candidates)}
+
+
+def sets(data):
+    """Yield name, role → texts of train, role → texts of test."""
+    train = forum(data, "train-part2")
+    with open(Path(data, "cqa", PART_1), encoding="utf-8", newline="") as file:
+        rows = [*csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
+    train = {"asked": train["asked"] | texts(row["org_body"] for row in rows),
+             "related": train["related"] | texts(row["rel_body"] for row in rows)}
+    yield "SemEval 2016 CQA, test", train, forum(data, "test")
+    yield "SemEval 2016 CQA, dev", train, forum(data, "dev")
+    both = [{"sentence": texts(sts.texts_of(some))}
+            for some in sts.read_splits(data, "train", "dev")]
+    yield "STS Benchmark, dev", *both
+    files = find_snli(data, ("train", "test"))
+    both = [{"premise": texts(some.premises), "hypothesis": texts(some.hypotheses)}
+            for some in (read_snli(files[split]) for split in ("train", "test"))]
+    yield "SNLI 1.0, test", *both
+
+
+def main(data):
+    rows = [[name, role, f"{len(found):,}",
+             *(f"{other} {len(found & known) / len(found):.1%}" for other, known in train.items())]
+            for name, train, test in sets(data) for role, found in test.items()]
+    print(table(["set", "role in the test", "texts", "in train as …", ""],
+                [[*row, *[""] * (5 - len(row))] for row in rows]))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

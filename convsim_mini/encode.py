@@ -125,15 +125,6 @@ def write_vectors(encoder, rows, path):
     return f"{number:,} vectors of {encoder.dimension} dimensions, float32, unit length"
 
 
-def given_rows(options, reading):
-    """The Rows to embed: from the arguments, --file, or standard input."""
-    if not options.out and not options.file:                  # queries: --column, --replies are
-        reading = reading._replace(columns=(), side=0)        # about the file that is searched
-    if options.texts:
-        return rows_of_texts(options.texts, reading.side == 1)
-    return rows_of_file(options.file, reading)
-
-
 def search(encoder, sentences, options, reading):
     """Print the rows of --index, or of --search, that are nearest to each sentence."""
     index = (open_index(options.index, encoder) if options.index else
@@ -141,11 +132,10 @@ def search(encoder, sentences, options, reading):
     if options.replies and not index.held.replies:
         raise UserError(f"--replies: {options.index} holds messages; make an index with --replies")
     for query, hits in zip(sentences, index.search(sentences, options.top, options.words)):
-        if options.json:
-            print(*(json.dumps({"query": query, **hit._asdict()}, default=str) for hit in hits),
-                  sep="\n")
-        else:
+        if not options.json:
             print_hits(query, hits, index.held.column)
+        for hit in hits if options.json else ():
+            print(json.dumps({"query": query, **hit._asdict()}, default=str))
 
 
 @errors_in_one_line()
@@ -155,7 +145,10 @@ def main(argv=None):
     use_all_cores()
     encoder = encoder_of(load_run(options.run, options.device), options.tuned)
     reading = Reading(options.columns, options.encoding, encoder.columns, int(options.replies))
-    rows = given_rows(options, reading)
+    # of queries, --column and --replies say nothing: they are about the file that is searched
+    own = reading if options.out or options.file else reading._replace(columns=(), side=0)
+    rows = (rows_of_texts(options.texts, own.side == 1) if options.texts
+            else rows_of_file(options.file, own))
     if options.out:
         print(f"{options.out}: {write_vectors(encoder, rows, options.out)}")
         return

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..common.cli import UserError, user_errors
 from ..core.layers import l2_normalize_forward
+from ..core.ranking import settled
 from ..data.labelled import DataSet, find as find_files, rows_of
 from ..inference.tfidf import document_frequency, tfidf, vocabulary_of
 from . import BUILT_IN
@@ -120,8 +121,9 @@ def title(name, questions):
 
 
 def figures(questions, scores):
-    """MAP, AvgRec and MRR × 100: scores (n,) → metric → (value, low, high)."""
-    measures = (100 * ranking_scores(top_ten(questions, scores))).tolist()
+    """MAP, AvgRec and MRR × 100: scores (n,) → metric → (value, low, high); nan if constant."""
+    ranked = np.ptp(settled(np.asarray(scores))) > 0
+    measures = (100 * np.where(ranked, ranking_scores(top_ten(questions, scores)), np.nan)).tolist()
     return dict(zip(("MAP", "AvgRec", "MRR"), map(tuple, measures)))
 
 

@@ -156,7 +156,8 @@ def lead(one, figures):
     values = {name: figures[name][metric][0] for name in one.baselines}
     best = max(values, key=lambda name: -inf if isnan(values[name]) else values[name])
     gap = one.of_task.lead(one.data, one.scores[row], one.baselines[best])
-    if isnan(gap[0]) or not values[best]:                     # ahead of nothing is not ahead
+    # ahead of nothing is not ahead, nor is what orders nothing
+    if isnan(gap[0]) or not values[best] or isnan(figures[row][metric][0]):
         return ""
     task, _, _ = EVALUATIONS[one.task].partition(" (")
     return (f"For {task}, {row} {verdict(gap)} the best baseline, {best}: {metric} "

@@ -20,6 +20,7 @@ import scipy.stats
 from ..common.cli import UserError
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..core.layers import l2_normalize_forward
+from ..core.ranking import settled
 from ..inference.sentence_encoder import encoder_of
 from . import BUILT_IN
 from .baselines import pair_baselines, with_words
@@ -170,6 +171,7 @@ def figures(sts, similarity):
     For a mean: over its sets, plain and weighted by numbers of pairs; then r of each set.
     similarity: (n,) → metric → (value, low, high)
     """
+    similarity = settled(similarity)
     pairs = by_genre(sts, similarity)
     r = {genre: correlation(*of_genre) for genre, of_genre in pairs.items()}
     if not sts.is_mean:
@@ -193,6 +195,7 @@ def lead(sts, one, other):
 
     If the figure is a mean, sets are resampled; fewer than four sets give no interval.
     """
+    one, other = settled(one), settled(other)
     if sts.is_mean:
         r_of_sets = ([100 * pearson(*of_set) for of_set in by_genre(sts, x).values()]
                      for x in (one, other))
@@ -203,7 +206,7 @@ def lead(sts, one, other):
 
 def angular_similarity(u, v):
     """−arccos of the cosine of unit vectors, row by row (§4.3): u, v: (n, e) → (n,), −π … 0."""
-    return -np.arccos(np.clip((u * v).sum(axis=1, dtype=np.float64), -1, 1))
+    return -np.arccos(np.clip(settled((u * v).sum(axis=1, dtype=np.float64)), -1, 1))
 
 
 def score_0_to_5(similarity):

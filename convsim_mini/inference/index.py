@@ -19,6 +19,7 @@ import numpy as np
 from ..common.arrays_file import load_arrays, save_arrays
 from ..common.cli import UserError, python_m
 from ..common.files import OURS, locked, new_folder
+from ..core.ranking import settled
 from ..common.lines import text_lines
 from ..data.formats import FORMATS, KINDS, kind_of
 from ..data.layouts import Reading
@@ -58,6 +59,9 @@ def rows_of(source, reading=Reading()):
     if not (hasattr(source, "columns") or isinstance(source, Mapping)):
         source = [*source]
         if source and (isinstance(source[0], (str, bytes)) or not hasattr(source[0], "__len__")):
+            if reading.columns:
+                raise UserError(f"column {reading.columns[0]}: these are texts, which have no "
+                                "columns; give a table, or leave out column")
             return rows_of_texts(source)
     return _rows_of_table(source, reading)
 
@@ -158,10 +162,11 @@ class Index:
 
     def search(self, sentences: list[str], top: int = 10, words: float | None = None
                ) -> list[list[Hit]]:
-        """For each sentence, its nearest rows as Hits, best first. Equal texts make one Hit.
+        """For each sentence, its nearest rows as Hits, best first; none for an empty sentence.
 
-        words: the weight of TF-IDF next to the learned vectors; 0: only meaning; None: WORDS.
-        Raises UserError if top is below 1 or words below 0, ValueError if sentences is a str.
+        Equal texts make one Hit. words: the weight of TF-IDF next to the learned vectors; 0: only
+        meaning; None: WORDS. Raises UserError if top is below 1 or words below 0, ValueError if
+        sentences is a str.
         """
         if isinstance(sentences, str):
             raise ValueError("expected a list; for one sentence: encoder.search(index, sentence)")
@@ -173,10 +178,12 @@ class Index:
         distinct = np.flatnonzero(self.first == np.arange(len(self)))
         learned = product(self.vectors, self.encoder.encode(sentences).T).T    # (q, n)
         found: list[list[Hit]] = []
-        for meaning, counted in zip(learned, self.tfidf.scores(sentences)):    # (n,) each
-            both = meaning + words * counted
+        by_words = self.tfidf.scores(sentences)
+        for sentence, meaning, counted in zip(sentences, learned, by_words):    # (n,) each
+            both = settled(meaning + words * counted)
+            near = distinct[nearest(both[distinct], top)].tolist()
             found.append([])
-            for k in distinct[nearest(both[distinct], top)].tolist():
+            for k in near if sentence.strip() else ():
                 _, *others = same = np.flatnonzero(self.first == k).tolist()
                 found[-1].append(Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
                                      self.row(k), len(same), [*map(self.row, others[:OTHERS])]))
@@ -211,6 +218,9 @@ def open_index(folder, encoder):
         raise UserError(f"{folder}: was made by another run or with other options (different: "
                         f"{', '.join(differ)}); use that run and its options, or make a new index")
     rows = arrays["rows"].tobytes().split(b"\n")
+    if len(rows) != len(arrays["vectors"]):
+        raise UserError(f"{folder}: is damaged ({len(rows):,} rows, but {len(arrays['vectors']):,} "
+                        f"vectors); {again}")
     index = Index(encoder, arrays["vectors"], Rows(*about["holds"], rows))
     index.first, index.tfidf = arrays["first"], Tfidf.of_arrays(arrays)    # as if computed
     return index

@@ -17,8 +17,8 @@ from convsim_mini.data.layouts import Reading
 from convsim_mini.common import arrays_file
 from convsim_mini.inference import sentence_encoder
 from convsim_mini.inference.index import (
-    FILE, add_to_index, build_index, index_of, nearest, open_index, rows_of_file,
-    rows_of_texts)
+    FILE, Index, add_to_index, build_index, index_of, nearest, open_index, rows_of_file,
+    rows_of_texts, save_index)
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import load_run
 
@@ -116,6 +116,16 @@ def tfidf_in_loops(queries, texts):
     return np.array([[sum(row.get(word, 0) * weight for word, weight in query.items())
                       for row in rows]
                      for query in (vector(Counter(tokenize(q))) for q in queries)])
+
+
+def test_nothing_is_near_an_empty_query_and_equal_scores_keep_the_rows_order(encoder, said):
+    texts = [f"tufome{k % 2 * '!'} {k}" for k in range(40)]
+    index = index_of(encoder, rows_of_texts(texts))
+    index.vectors = index.vectors[:1] + np.float32(1e-8) * np.arange(40)[:, None]
+    empty, blank, hits = index.search(["", " ", "tufome"], 40, words=0)
+    assert empty == blank == [] and [hit.number for hit in hits] == [*range(1, 41)]
+    with pytest.raises(UserError, match="column x: these are texts, which have no columns"):
+        encoder.index(texts, column="x")
 
 
 @pytest.mark.parametrize("top", [1, 4, 60])
@@ -242,6 +252,10 @@ def test_an_index_of_other_weights_or_options_is_refused(encoder, tmp_path, monk
         with pytest.raises(UserError, match=f"different: {name}"):
             open_index(tmp_path / "index", encoder)
         monkeypatch.undo()
+    index = open_index(tmp_path / "index", encoder)
+    save_index(Index(encoder, index.vectors[:1], index.held), tmp_path / "index")
+    with pytest.raises(UserError, match="is damaged .2 rows, but 1 vectors.; make another"):
+        open_index(tmp_path / "index", encoder)
     arrays_file.save_arrays(tmp_path / "index" / FILE, {}, {})    # such as a run's file
     with pytest.raises(UserError, match="another run or with other options"):
         open_index(tmp_path / "index", encoder)

@@ -25,7 +25,7 @@ def tasks(data_folder):
 
 
 def vectors_of(texts):
-    """Means of random vectors of words; the engine stops scikit-learn after 100 steps, enough here."""
+    """Means of random vectors of words, on which the engine's 100 steps of scikit-learn suffice."""
     tokens = [tokenize(text) or [""] for text in texts]
     table = {token: np.random.default_rng([*token.encode()]).standard_normal(50)
              for some in tokens for token in some}

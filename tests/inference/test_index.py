@@ -25,7 +25,7 @@ from convsim_mini.training.run import load_run
 from pair_files import written
 from rounding import rounding
 
-QUERIES = ["fudazi vobamu", "you?", ""]
+QUERIES = ["fudazi vobamu", "you?", "\u2603"]
 
 
 @pytest.fixture(scope="module")

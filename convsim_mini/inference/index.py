@@ -175,7 +175,8 @@ class Index:
         words = WORDS[self.held.replies] if words is None else words
         if not 0 <= words < np.inf:
             raise UserError(f"words {words}: expected a finite weight of 0 or more")
-        distinct = np.flatnonzero(self.first == np.arange(len(self)))
+        copies = np.bincount(self.first)
+        distinct = np.flatnonzero(copies)
         learned = product(self.vectors, self.encoder.encode(sentences).T).T    # (q, n)
         found: list[list[Hit]] = []
         by_words = self.tfidf.scores(sentences)
@@ -184,9 +185,10 @@ class Index:
             near = distinct[nearest(both[distinct], top)].tolist()
             found.append([])
             for k in near if sentence.strip() else ():
-                _, *others = same = np.flatnonzero(self.first == k).tolist()
+                same = np.flatnonzero(self.first == k) if copies[k] > 1 else self.first[:0]
+                others = [*map(self.row, same[1:1 + OTHERS].tolist())]
                 found[-1].append(Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
-                                     self.row(k), len(same), [*map(self.row, others[:OTHERS])]))
+                                     self.row(k), int(copies[k]), others))
         return found
 
 

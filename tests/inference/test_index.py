@@ -313,6 +313,7 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
     assert said(*add) == "index: 2 added, 1 replaced; 302 rows\n"
     hit, other = encoder.search("index", "zucchini?", k=2)    # equal texts are one hit
     assert (hit.row["ticket"], hit.copies, other.copies) == ("T301", 2, 1)
+    assert [row["ticket"] for row in hit.others] == ["T7"]
     held = open_index("index", encoder)
     rows = [row for row in map(held.row, range(len(held))) if row["ticket"] == "T7"]
     assert [row["answer"] for row in rows] == ["no"]

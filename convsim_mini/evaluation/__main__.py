@@ -103,8 +103,8 @@ def draw(folder, runs, found):
     logs = {run.name: [record for record in read_log(run.path.with_name(LOG))
                        if "dev_p1" in record] for run in runs}
     if any(logs.values()):
-        with drawn(folder / "curves.png", xlabel="step", ylabel="P@1 on dev (%)",
-                   title="Training, each run on its own pairs") as axes:
+        with picture(folder / "curves.png", xlabel="step", ylabel="P@1 on dev (%)",
+                     title="Training, each run on its own pairs") as axes:
             for name, log in logs.items():
                 axes.plot(*([record[of] for record in log] for of in ("step", "dev_p1")), "o-",
                           label=name)
@@ -126,9 +126,9 @@ def figure_7(path, name, one):
     """Predicted score against people's score, one point for each pair of a Measured of STS."""
     pairs, similarity = one.data, one.scores["trained"]
     scores, (r, *_) = sts.score_0_to_5(similarity), sts.figures(pairs, similarity)["r"]
-    with drawn(path, xlabel="people's score (0 unrelated … 5 the same)",
-               ylabel="5 (1 − arccos(cos)/π)",
-               title=f"{name}: Pearson's r × 100 = {r:.1f} over {len(scores):,} pairs") as axes:
+    with picture(path, xlabel="people's score (0 unrelated … 5 the same)",
+                 ylabel="5 (1 − arccos(cos)/π)",
+                 title=f"{name}: Pearson's r × 100 = {r:.1f} over {len(scores):,} pairs") as axes:
         for genre in np.unique(pairs.genres):
             of_genre = pairs.genres == genre
             axes.scatter(pairs.labels[of_genre], scores[of_genre], s=12, alpha=0.5, label=genre,
@@ -137,9 +137,9 @@ def figure_7(path, name, one):
 
 def figure_8(path, shares, of_sts):
     """r × 100 on STS against the percentage of the NLI data; shares: run's name → percentage."""
-    with drawn(path, xlabel="NLI data used in multitask training (%; 0: only conversations)",
-               ylabel="Pearson's r × 100",
-               title="STS Benchmark against the amount of NLI data") as axes:
+    with picture(path, xlabel="NLI data used in multitask training (%; 0: only conversations)",
+                 ylabel="Pearson's r × 100",
+                 title="STS Benchmark against the amount of NLI data") as axes:
         for name, ones in of_sts.items():
             axes.plot(*zip(*sorted((shares[run], one.figures()["trained"]["r"][0])
                                    for run, one in ones.items() if run in shares)), "o-",
@@ -147,7 +147,7 @@ def figure_8(path, shares, of_sts):
 
 
 @contextmanager
-def drawn(path, **labels):
+def picture(path, **labels):
     """The axes of a figure that is written to the path at the end, with its labels and legend."""
     figure, axes = new_figure()
     yield axes

@@ -20,8 +20,8 @@ from .common.files import write_rows
 from .common.lines import chunked
 from .common.show import table
 from .data.layouts import Reading
-from .inference.index import WORDS, add_to_index, build_index, index_of, open_index
-from .inference.rows import LINE, rows_of_file, rows_of_texts
+from .inference.index import (
+    LINE, WORDS, add_to_index, build_index, index_of, open_index, rows_of_file, rows_of_texts)
 from .inference.sentence_encoder import encoder_of, warn_if_unknown
 from .training.run import load_run
 from .training.tasks import warn_if_cut
@@ -125,27 +125,17 @@ def write_vectors(encoder, rows, path):
     return f"{number:,} vectors of {encoder.dimension} dimensions, float32, unit length"
 
 
-def given_rows(options, reading):
-    """The Rows to embed: from the arguments, --file, or standard input."""
-    if not options.out and not options.file:                  # queries: --column, --replies are
-        reading = reading._replace(columns=(), side=0)        # about the file that is searched
-    if options.texts:
-        return rows_of_texts(options.texts, reading.side == 1)
-    return rows_of_file(options.file, reading)
-
-
 def search(encoder, sentences, options, reading):
     """Print the rows of --index, or of --search, that are nearest to each sentence."""
     index = (open_index(options.index, encoder) if options.index else
              index_of(encoder, rows_of_file(options.search, reading)))
-    if options.replies and not index.replies:
+    if options.replies and not index.held.replies:
         raise UserError(f"--replies: {options.index} holds messages; make an index with --replies")
     for query, hits in zip(sentences, index.search(sentences, options.top, options.words)):
-        if options.json:
-            print(*(json.dumps({"query": query, **hit._asdict()}, default=str) for hit in hits),
-                  sep="\n")
-        else:
-            print_hits(query, hits, index.column)
+        if not options.json:
+            print_hits(query, hits, index.held.column)
+        for hit in hits if options.json else ():
+            print(json.dumps({"query": query, **hit._asdict()}, default=str))
 
 
 @errors_in_one_line()
@@ -155,7 +145,10 @@ def main(argv=None):
     use_all_cores()
     encoder = encoder_of(load_run(options.run, options.device), options.tuned)
     reading = Reading(options.columns, options.encoding, encoder.columns, int(options.replies))
-    rows = given_rows(options, reading)
+    # of queries, --column and --replies say nothing: they are about the file that is searched
+    own = reading if options.out or options.file else reading._replace(columns=(), side=0)
+    rows = (rows_of_texts(options.texts, own.side == 1) if options.texts
+            else rows_of_file(options.file, own))
     if options.out:
         print(f"{options.out}: {write_vectors(encoder, rows, options.out)}")
         return

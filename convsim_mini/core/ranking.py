@@ -45,8 +45,17 @@ def candidate_scores(queries, responses, candidates, dot_products=lambda a, b: a
     return np.concatenate(scores)
 
 
+def settled(scores):
+    """Scores without what rounding errors made of them: float32 carries about 7 digits.
+
+    So what should be equal is equal, and texts whose vectors do not differ have constant scores.
+    """
+    return scores.round(6)
+
+
 def true_ranks(scores):
     """Rank of the true candidate (column 0), from 1; ties count against it: (n, 100) → int (n,)."""
+    scores = settled(scores)
     return 1 + (scores[:, 1:] >= scores[:, :1]).sum(axis=1)
 
 

@@ -6,13 +6,154 @@
 runs' curves on dev, and all figures as figures.csv.
 """
 
-from . import command
+import csv
+import io
+import sys
+from contextlib import contextmanager, redirect_stdout
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from ..common.cli import Parser, UserError, errors_in_one_line, user_errors
+from ..common.files import write_text
+from ..common.show import markdown, new_figure, save_figure
+from ..training.run import LOG, load_run, read_log
+from . import EVALUATIONS, sts
+from .results import across, json_lines, rows_of, show
+
+OPTIONS = {
+    "--data": {"type": Path, "help": "folder with any of stsbenchmark/, snli_1.0/, cqa/ and "
+               "senteval/; without it, the package's own small sets and the run's NLI data are "
+               "used"},
+    "--on": {"nargs": "+", "choices": EVALUATIONS, "default": [*EVALUATIONS],
+             "help": "tasks to measure (default: all; senteval takes minutes per run)"},
+    "--out": {"type": Path, "metavar": "DIR", "help": "write the tables as a page, with figures, "
+              "and every figure as CSV, into this folder"},
+    "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
+    "--json": {"action": "store_true", "help": "print the rows as JSON, one object per line: "
+               "metric → [value, low, high]; the rest goes to standard error"}}
 
 
-def main(argv=None):
-    """The command."""
-    command.main("__main__", "--data", "--on", "--out", argv=argv, nargs="+",
-                 help="the runs' folders")
+def parser_of(command, doc, *options, **of_run):
+    """The parser of `python -m convsim_mini.COMMAND RUN`.
+
+    options: names from OPTIONS; of_run: further settings of the argument RUN
+    """
+    parser = Parser(f"convsim_mini.{command}", doc)
+    parser.add_argument("run", type=Path, **{"help": "the run's folder", **of_run})
+    for option in options:
+        parser.add_argument(option, **OPTIONS[option])
+    return parser
+
+
+@errors_in_one_line()
+def main(argv=None, task="", options=("--data",), **of_run):
+    """The command of one task, `python -m convsim_mini.evaluation.TASK RUN`, or that of all.
+
+    That of all reports the tasks that lack data, by --on. options, of_run: as in `parser_of`
+    """
+    doc = import_module(f".{task}", __package__).__doc__ if task else __doc__
+    if not task:
+        options, of_run = (*options, "--on", "--out"), {"nargs": "+", "help": "the runs' folders"}
+    parser = parser_of(f"evaluation.{task}".rstrip("."), doc, *options, "--device", "--json",
+                       **of_run)
+    given, found = vars(parser.parse_intermixed_args(argv)), []
+    folders = given["run"] if isinstance(given["run"], list) else [given["run"]]
+    with redirect_stdout(sys.stderr if given["json"] else sys.stdout):
+        runs = [load_run(folder, given["device"]) if folder else None for folder in folders]
+        for one in given.get("on", [task]):
+            for ones in across(runs, given.get("data"), one):
+                first, *_ = ones.values()
+                if first.absent and task:
+                    raise UserError(first.absent)
+                if first.absent or not given["json"]:
+                    print(show(ones) + "\n")
+                found.append(ones)
+        if given.get("out"):
+            print(write_page(given["out"], runs, found))
+    if given["json"]:
+        print(json_lines(rows_of(found)))
+
+
+# ---------------------------------------------------------------- what --out writes
+
+def write_page(folder, runs, found):
+    """Write evaluation.md, its figures and figures.csv; → a report.
+
+    found: a list of what `across` returns, in the order of the page
+    """
+    with user_errors(f"{folder}: cannot be made", "choose another folder with --out"):
+        folder.mkdir(parents=True, exist_ok=True)
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(["run", "task", "data", "row", "metric", "value", "low", "high"])
+    for row in rows_of(found):
+        about = [row.pop(name, "") for name in ("run", "task", "data", "row")]
+        writer.writerows([*about, metric, *figure] for metric, figure in row.items())
+    write_text(folder / "figures.csv", lines.getvalue())
+    parts = [show(ones, markdown) for ones in found]
+    parts += [f"![{name}]({name})" for name in draw(folder, [*filter(None, runs)], found)]
+    write_text(folder / "evaluation.md", "\n\n".join(parts) + "\n")
+    return f"{folder / 'evaluation.md'}, figures.csv: {len(found)} tables"
+
+
+def draw(folder, runs, found):
+    """Draw those figures for which there are measurements; yield their names."""
+    logs = {run.name: [record for record in read_log(run.path.with_name(LOG))
+                       if "dev_p1" in record] for run in runs}
+    if any(logs.values()):
+        with picture(folder / "curves.png", xlabel="step", ylabel="P@1 on dev (%)",
+                     title="Training, each run on its own pairs") as axes:
+            for name, log in logs.items():
+                axes.plot(*([record[of] for record in log] for of in ("step", "dev_p1")), "o-",
+                          label=name)
+        yield "curves.png"
+    of_sts = {one.name: ones for ones in found for one in ones.values()
+              if one.task == "sts" and one.name in ("dev", "test") and one.scores}
+    for name, ones in of_sts.items():
+        run, one = next(iter(ones.items()))
+        figure_7(folder / f"figure_7_{name}.png", f"{run} STS {name}".strip(), one)
+        yield f"figure_7_{name}.png"
+    shares = {run.name: 100 * run.config.nli_fraction if run.config.task == "multitask" else 0.0
+              for run in runs if run.config.task in ("conversation", "multitask")}
+    if len({*shares.values()}) > 2 and of_sts:
+        figure_8(folder / "figure_8.png", shares, of_sts)
+        yield "figure_8.png"
+
+
+def figure_7(path, name, one):
+    """Predicted score against people's score, one point for each pair of a Measured of STS."""
+    pairs, similarity = one.data, one.scores["trained"]
+    scores, (r, *_) = sts.score_0_to_5(similarity), sts.figures(pairs, similarity)["r"]
+    with picture(path, xlabel="people's score (0 unrelated … 5 the same)",
+                 ylabel="5 (1 − arccos(cos)/π)",
+                 title=f"{name}: Pearson's r × 100 = {r:.1f} over {len(scores):,} pairs") as axes:
+        for genre in np.unique(pairs.genres):
+            of_genre = pairs.genres == genre
+            axes.scatter(pairs.labels[of_genre], scores[of_genre], s=12, alpha=0.5, label=genre,
+                         linewidths=0)
+
+
+def figure_8(path, shares, of_sts):
+    """r × 100 on STS against the percentage of the NLI data; shares: run's name → percentage."""
+    with picture(path, xlabel="NLI data used in multitask training (%; 0: only conversations)",
+                 ylabel="Pearson's r × 100",
+                 title="STS Benchmark against the amount of NLI data") as axes:
+        for name, ones in of_sts.items():
+            axes.plot(*zip(*sorted((shares[run], one.figures()["trained"]["r"][0])
+                                   for run, one in ones.items() if run in shares)), "o-",
+                      label=f"STS {name}")
+
+
+@contextmanager
+def picture(path, **labels):
+    """The axes of a figure that is written to the path at the end, with its labels and legend."""
+    figure, axes = new_figure()
+    yield axes
+    axes.set(**labels)
+    axes.legend(loc="lower right")
+    save_figure(figure, path)
 
 
 if __name__ == "__main__":

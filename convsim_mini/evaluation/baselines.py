@@ -13,6 +13,7 @@ from ..core.embeddings import sum_rows
 from ..core.layers import l2_normalize_forward
 from ..core.model import TABLE
 from ..core.text import UNKNOWN, tokenize
+from ..inference.index import WORDS
 from ..inference.tfidf import document_frequency, term_counts, vocabulary_of, weighted_once
 
 FITTED_ON = 200_000    # sentences of train from which document frequencies are taken
@@ -52,8 +53,7 @@ def pair_baselines(texts, left, right, run=None):
     first = directions[:, -1:]                                            # (d, 1)
     sif = weighted - weighted @ first @ first.T
     for kind, matrix in (("mean of", means), ("SIF of", sif)):
-        unit, _ = l2_normalize_forward(matrix)
-        rows[f"{kind} own vectors"] = (unit[left] * unit[right]).sum(axis=1)
+        rows[f"{kind} own vectors"] = products(l2_normalize_forward(matrix)[0], left, right)
     return rows
 
 
@@ -86,7 +86,20 @@ def bag_cosines(texts, left, right, vocabulary=None):
 def words_in_common(vocabulary, texts, left, right):
     """What similarity adds to meaning, `weighted_once` of texts[left[i]], texts[right[i]]: (n,)."""
     words = weighted_once(vocabulary.encode(texts), vocabulary.probabilities())
-    return np.asarray(words[left].multiply(words[right]).sum(axis=1)).ravel()
+    return products(words, left, right)
+
+
+def with_words(run, cosines, texts, left, right):
+    """Rows of meaning + words, as in a search (ours); {} without a Run. cosines: row → (n,)"""
+    counted = WORDS[0] * words_in_common(run.vocabulary, texts, left, right) if run else 0
+    return {f"{row}, with words": cosine + counted for row, cosine in cosines.items() if run}
+
+
+def products(rows, left, right):
+    """Dot products of the rows left[i] and right[i] of an array or a sparse matrix: (n,)."""
+    if isinstance(rows, np.ndarray):
+        return (rows[left] * rows[right]).sum(axis=1)
+    return np.asarray(rows[left].multiply(rows[right]).sum(axis=1)).ravel()
 
 
 def means_of_words(run, texts, weight=None):

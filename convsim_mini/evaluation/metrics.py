@@ -5,6 +5,8 @@ import warnings
 import numpy as np
 import scipy.stats
 
+from ..core.ranking import settled
+
 DEPTH = 10        # candidates that count in a ranking
 UNKNOWN = np.nan, np.nan    # an interval
 
@@ -82,7 +84,7 @@ def top_of_ranking(relevant, scores):
 
     Candidates with equal scores keep their order.
     """
-    order = np.argsort(-np.asarray(scores, np.float64), kind="stable")
+    order = np.argsort(-settled(np.asarray(scores, np.float64)), kind="stable")
     ranked = np.asarray(relevant, bool)[order]
     top = np.pad(ranked[:DEPTH], (0, max(0, DEPTH - len(ranked))))
     return np.append(top, ranked[DEPTH:].sum())

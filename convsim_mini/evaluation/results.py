@@ -16,7 +16,7 @@ from ..common.cli import UserError
 from ..common.show import table
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import Run
-from . import EVALUATIONS, evaluation_of
+from . import BUILT_IN, EVALUATIONS, evaluation_of
 
 PUBLISHED = msgspec.json.decode(Path(__file__).with_name("published.json").read_bytes())
 WIDEST = 6    # metrics that are shown as columns; if there are more, they are shown as lines
@@ -53,11 +53,6 @@ class Measured(NamedTuple):
         return {row: {metric: (value, nan, nan) for metric, value in figures.items()}
                 for pattern, rows in PUBLISHED.get(self.task, {}).items()
                 if fnmatch(self.name, pattern) for row, figures in rows.items()}
-
-    def rows(self):
-        """Yield a dict for each row of the table, including published ones: metric → figure."""
-        for row, figures in (self.figures() | self.published()).items():
-            yield {"task": self.task, "data": self.name, "row": row, **figures}
 
 
 def json_lines(rows):
@@ -106,11 +101,14 @@ def across(runs, folder, task):
 
 
 def rows_of(found):
-    """Yield the dict of each row, from a list of what `across` returns; several runs have names."""
-    for ones in found:
-        for name, one in ones.items():
-            for row in () if one.absent else one.rows():
-                yield {"run": name} | row if name else row
+    """Yield a dict for each row, also of published ones: metric → figure.
+
+    found: a list of what `across` returns; several runs have names
+    """
+    for run, one in (item for ones in found for item in ones.items() if not item[1].absent):
+        for row, figures in (one.figures() | one.published()).items():
+            yield {**({"run": run} if run else {}), "task": one.task, "data": one.name, "row": row,
+                   **figures}
 
 
 def show(ones, table=table):
@@ -133,7 +131,8 @@ def show(ones, table=table):
                 rows[named] = of_row
             elif str(baselines.setdefault(row, of_row)) != str(of_row):
                 baselines[named] = of_row
-        for text in (lead(one, figures), of_task.note(one.name, one.data, one.scores)):
+        for text in (lead(one, figures), of_task.note(one.name, one.data, one.scores),
+                     of_task.OWN_NOTE * (one.name == BUILT_IN)):
             texts.setdefault(text, []).append(run)
     published = first.published()
     sources = "; ".join(f"{mark}: {source}" for mark, source in PUBLISHED["sources"].items()
@@ -157,7 +156,8 @@ def lead(one, figures):
     values = {name: figures[name][metric][0] for name in one.baselines}
     best = max(values, key=lambda name: -inf if isnan(values[name]) else values[name])
     gap = one.of_task.lead(one.data, one.scores[row], one.baselines[best])
-    if isnan(gap[0]) or not values[best]:                     # ahead of nothing is not ahead
+    # ahead of nothing is not ahead, nor is what orders nothing
+    if isnan(gap[0]) or not values[best] or isnan(figures[row][metric][0]):
         return ""
     task, _, _ = EVALUATIONS[one.task].partition(" (")
     return (f"For {task}, {row} {verdict(gap)} the best baseline, {best}: {metric} "

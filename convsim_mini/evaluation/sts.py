@@ -3,11 +3,11 @@
     python -m convsim_mini.evaluation.sts RUN [--data DIR]
 
 The figure is Pearson's r between people's scores and −arccos of the cosine, or, in a second row,
-the cosine itself. All baselines are cosines: of words, and of the run's embeddings of words.
-The data are the STS Benchmark and, not in the paper, SICK's trial set and
-SemEval's STS of 2012 to 2016; a year's figures are means over its sets, plain and weighted by
-numbers of pairs, as in SentEval. "three genres" are for choosing between recipes: all of train and
-dev but 1,000 pairs, with the same weight for captions, forums and news.
+the cosine itself. All baselines are cosines: of words, and of the run's embeddings of words. The
+data are the STS Benchmark and, not in the paper, SICK's trial set and SemEval's STS of 2012 to
+2016; a year's figures are means over its sets, plain and weighted by numbers of pairs, as in
+SentEval. "three genres" are for choosing between recipes: all of train and dev but 1,000 pairs,
+with the same weight for captions, forums and news.
 """
 
 from pathlib import Path
@@ -20,9 +20,10 @@ import scipy.stats
 from ..common.cli import UserError
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..core.layers import l2_normalize_forward
-from ..inference.index import WORDS
+from ..core.ranking import settled
 from ..inference.sentence_encoder import encoder_of
-from .baselines import pair_baselines, words_in_common
+from . import BUILT_IN
+from .baselines import pair_baselines, with_words
 from .metrics import correlation, difference, pearson, spearman, without_interval
 
 COMPARED = "trained, with words"
@@ -35,7 +36,7 @@ BENCHMARK = DataSet("the STS Benchmark", ("sts-train.csv", "sts-dev.csv", "sts-t
 # year → set → its official number of scored pairs, without SMT of 2013, which is not free
 COUNTS = msgspec.json.decode(Path(__file__).with_name("sts_years.json").read_bytes())
 SICK = DataSet("SICK", ("SICK_trial.txt",), ("SICK", "downstream/SICK", "senteval/downstream/SICK"))
-OF_SICK = "id", "sentence1", "sentence2", "score"    # its columns
+OF_SICK = "id", "sentence1", "sentence2", "score"    # its columns, below a header
 GENRES = "three genres"
 HELD_BACK, SEED = 1_000, 2018    # pairs of train that no choice may look at: see `held_back`
 SEMEVAL = DataSet("SemEval's STS", COUNTS, ("STS", "downstream/STS", "senteval/downstream/STS"))
@@ -45,10 +46,10 @@ class StsRow(msgspec.Struct):
     """a score from 0 to 5 and two sentences, separated by tabs (in the benchmark, columns 5 to 7,
     after genre, file, year and id)"""
 
-    genre: str
     score: Annotated[float, msgspec.Meta(ge=0, le=5)]
     sentence1: str
     sentence2: str
+    genre: str = SICK.name
 
 
 class Sts(NamedTuple):
@@ -60,16 +61,11 @@ class Sts(NamedTuple):
     sentences2: list
     is_mean: bool = False    # whether the figure is a mean over genres, or over a year's sets
 
-    def some(self, which):
-        """Some of the pairs. which: their numbers, (m,)"""
-        sides = ([side[k] for k in which] for side in (self.sentences1, self.sentences2))
-        return Sts(self.genres[which], self.labels[which], *sides, self.is_mean)
-
 
 def find(data, run=None):
     """Split → file of the STS Benchmark, year → folder, in DIR; without DIR, the built-in set."""
     if data is None:
-        return {"built-in set": OWN}
+        return {BUILT_IN: OWN}
     found = {path.stem.removeprefix("sts-"): path
              for files in find_files([BENCHMARK, SICK, SEMEVAL], data).values()
              for path in files.values()}
@@ -92,10 +88,9 @@ def held_back(train):
 
 def to_choose_between(train, dev):
     """The pairs of two Sts but those held back; the figure is the mean of the genres' r."""
-    kept = np.setdiff1d(np.arange(len(train.labels)), held_back(train))
-    one = train.some(kept)
-    return Sts(*(np.concatenate(both) for both in zip(one[:2], dev[:2])),
-               one.sentences1 + dev.sentences1, one.sentences2 + dev.sentences2, is_mean=True)
+    both = [np.concatenate(fields) for fields in zip(train[:4], dev[:4])]
+    genres, labels, *sides = (np.delete(field, held_back(train)) for field in both)
+    return Sts(genres, labels, *map(np.ndarray.tolist, sides), is_mean=True)
 
 
 def read(path):
@@ -108,14 +103,13 @@ def read(path):
     if isinstance(path, list):
         return to_choose_between(*map(read, path))
     if path.is_dir():
-        rows = [row for name, count in COUNTS[path.name].items() for row in _set(path, name, count)]
+        rows = [row for of_set in COUNTS[path.name].items() for row in _set(path, *of_set)]
     else:
-        is_sick = path.name in SICK.files
-        lines = enumerate(lines_of(path, (SICK if is_sick else BENCHMARK).name), start=1)
-        names = OF_SICK if is_sick else COLUMNS
-        records = ((number, {"genre": SICK.name} | dict(zip(names, line.rstrip("\r").split("\t"))))
-                   for number, line in lines if line.strip() and (number > 1 or not is_sick))
-        rows = [*rows_of(path, StsRow, records)]
+        names, header = (OF_SICK, 1) if path.name in SICK.files else (COLUMNS, 0)
+        lines = enumerate(lines_of(path, BENCHMARK.name)[header:], start=1 + header)
+        rows = [*rows_of(path, StsRow, (
+            (number, dict(zip(names, line.rstrip("\r").split("\t"))))
+            for number, line in lines if line.strip()))]
     if not rows:
         raise UserError(f"{path}: is empty; expected a file of {BENCHMARK.name}")
     genres = [row.genre.removeprefix("main-") for row in rows]
@@ -132,11 +126,10 @@ def _set(folder, name, count):
     """
     inputs, gold = (folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs"))
     texts, scores = (lines_of(path, SEMEVAL.name) for path in (inputs, gold))
-    lines = enumerate(zip(texts, scores), start=1)
-    records = ((number, {"genre": name, "score": score,
-                         **dict(zip(COLUMNS[5:], map(str.strip, text.split("\t"))))})
-               for number, (text, score) in lines if score.strip())
-    rows = [*rows_of(gold, StsRow, records)]
+    sides = (dict(zip(COLUMNS[5:], map(str.strip, text.split("\t")))) for text in texts)
+    rows = [*rows_of(gold, StsRow, (
+        (number, {"genre": name, "score": score, **both})
+        for number, (both, score) in enumerate(zip(sides, scores), start=1) if score.strip()))]
     if len(rows) != count or len(scores) != len(texts):
         raise UserError(f"{gold}: {len(rows):,} scores in {len(scores):,} lines; expected "
                         f"{count:,}, and {len(texts):,} lines as in {inputs.name}; fetch both "
@@ -155,12 +148,9 @@ def scores(run, sts, encode):
     if run and run.tuned is not None and not sts.is_mean:    # it was learned on train
         encoders["trained, tuned"] = encoder_of(run, tuned=True).encode
     rows = {row: angular_similarity(*unit_vectors(one, sts)) for row, one in encoders.items()}
-    rows |= {f"{row}, as cosine": np.cos(angle) for row, angle in rows.items()}
-    if run:
-        counted = words_in_common(run.vocabulary, texts_of(sts), *sides(sts))
-        rows |= {f"{row}, with words": rows[f"{row}, as cosine"] + WORDS[0] * counted
-                 for row in encoders}
-    return rows
+    cosines = {row: np.cos(angle) for row, angle in rows.items()}
+    rows |= {f"{row}, as cosine": cosine for row, cosine in cosines.items()}
+    return rows | with_words(run, cosines, texts_of(sts), *sides(sts))
 
 
 def baselines(run, sts):
@@ -181,6 +171,7 @@ def figures(sts, similarity):
     For a mean: over its sets, plain and weighted by numbers of pairs; then r of each set.
     similarity: (n,) → metric → (value, low, high)
     """
+    similarity = settled(similarity)
     pairs = by_genre(sts, similarity)
     r = {genre: correlation(*of_genre) for genre, of_genre in pairs.items()}
     if not sts.is_mean:
@@ -204,6 +195,7 @@ def lead(sts, one, other):
 
     If the figure is a mean, sets are resampled; fewer than four sets give no interval.
     """
+    one, other = settled(one), settled(other)
     if sts.is_mean:
         r_of_sets = ([100 * pearson(*of_set) for of_set in by_genre(sts, x).values()]
                      for x in (one, other))
@@ -212,14 +204,9 @@ def lead(sts, one, other):
                       one, other, sts.labels)
 
 
-def note(name, sts, scores):
-    """What the built-in set can and cannot show; "" for other sets."""
-    return OWN_NOTE if name == "built-in set" else ""
-
-
 def angular_similarity(u, v):
     """−arccos of the cosine of unit vectors, row by row (§4.3): u, v: (n, e) → (n,), −π … 0."""
-    return -np.arccos(np.clip((u * v).sum(axis=1, dtype=np.float64), -1, 1))
+    return -np.arccos(np.clip(settled((u * v).sum(axis=1, dtype=np.float64)), -1, 1))
 
 
 def score_0_to_5(similarity):
@@ -244,5 +231,5 @@ def sides(sts):
 
 
 if __name__ == "__main__":
-    from .command import main
-    main("sts", "--data")
+    from .__main__ import main
+    main(None, "sts")

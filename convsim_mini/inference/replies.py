@@ -11,8 +11,7 @@ from ..data.layouts import FIELDS, Reading
 from ..data.pairs import left_out, read_rows
 from ..data.texts import text_of
 from ..core.text import tokenize
-from .index import index_of, open_index
-from .rows import Rows, rows_of_file
+from .index import Rows, index_of, open_index, rows_of_file
 
 MOST_REPLIES = 200_000      # replies of a run; if it has more, a sample is drawn
 LOOKED_AT_PER_REPLY = 100     # replies that are looked at for each one asked for
@@ -34,14 +33,14 @@ def best_replies(index, message, k=3):
     better one.
     """
     hits, = index.search([message], LOOKED_AT_PER_REPLY * k)
-    words, best = set(tokenize(message)), {}                  # tokens of a reply → Reply
+    words, best, held = set(tokenize(message)), {}, index.held
     for hit in hits:
-        reply = text_of(hit.row.get(index.column))
+        reply = held.text(hit.row)
         tokens = tuple(tokenize(reply))
         common = len(words & set(tokens))
         if tokens and common < ECHO * len(words | set(tokens)):
-            said = "" if index.paired == index.column else text_of(hit.row.get(index.paired))
-            best.setdefault(tokens, Reply(hit.score, reply, said))
+            said = "" if held.paired == held.column else text_of(hit.row.get(held.paired))
+            best.setdefault(tokens, Reply(hit.score, reply, said))    # of equal words, the best
     return [*best.values()][:k]
 
 
@@ -53,7 +52,7 @@ def replies_of_file(encoder, path, reading=Reading(side=1)):
     if not path.is_dir():
         return index_of(encoder, rows_of_file(path, reading))
     index = open_index(path, encoder)
-    if not index.replies:
+    if not index.held.replies:
         raise UserError(f"{path}: holds messages, not replies; make an index with encode --replies")
     return index
 

@@ -7,7 +7,7 @@ from ..core.arrays import array_module, to_device, to_host
 from ..core.losses import loss_of
 from ..core.model import TABLE, embed, respond
 from ..core.nli import classifier_forward
-from ..core.ranking import N, candidate_scores, draw_candidates, precision, true_ranks
+from ..core.ranking import N, candidate_scores, draw_candidates, precision, settled, true_ranks
 from ..fast.threads import product
 
 QUERIES, DEV_QUERIES = 10_000, 5_000    # of test, and of dev
@@ -84,4 +84,4 @@ def classify(model, split):
     xp = array_module(model.params[TABLE])
     u = xp.asarray(embed(model, split.packed))                                  # (2n, e)
     logits, _ = classifier_forward(model, u[0::2], u[1::2])                     # (n, 3)
-    return np.argmax(to_host(logits), axis=1)
+    return np.argmax(settled(to_host(logits)), axis=1)

@@ -34,7 +34,7 @@ def test_similarity_and_correlation_are_what_they_are_called():
     matrix = np.random.default_rng(1).standard_normal((8, 8))
     a, b = (l2_normalize_forward(u @ matrix)[0] for u in (u1, u2))
     similarity, _ = tune.similarity_forward(matrix, u1, u2)
-    assert similarity == pytest.approx(sts.angular_similarity(a, b))
+    assert similarity == pytest.approx(sts.angular_similarity(a, b), abs=1e-5)    # settled
     assert tune.correlation_forward(similarity, labels)[0] == pytest.approx(
         pearson(similarity, labels))
 

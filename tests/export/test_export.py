@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-from functools import cache
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ import pytest
 import convsim_mini
 from convsim_mini import train
 from convsim_mini.export import __main__ as export
-from convsim_mini.evaluation import sts
+from convsim_mini.evaluation import __main__ as evaluation, sts
 from convsim_mini.evaluation.results import cell
 from convsim_mini.training.run import load_run, save_run, save_tuned
 
@@ -137,23 +136,17 @@ VARIANTS = {"bag": [], "alone": ["--model.bag", "false", "--model.layers", 12, 1
                                  "--model.encoder_bias", "true"]}
 
 
-@pytest.fixture(scope="module")
-def export_of_a(arguments, tmp_path_factory):
-    """A function: a name in VARIANTS → the folder that holds such a Transformer's run and out."""
-    @cache
-    def make(variant):
-        folder = tmp_path_factory.mktemp(variant)
-        options = [*arguments, *TINY, "--run", folder / "run", *VARIANTS[variant]]
-        train.train(parse_config([*map(str, options)]))
-        export.main([str(folder / "run"), "--out", str(folder / f"{variant}.model")])
-        return folder / "run", folder / f"{variant}.model"
-    return make
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_transformer_with_numpy_alone_gives_the_vectors_of_the_run(export_of_a, variant,
-                                                                     tmp_path):
-    run, folder = export_of_a(variant)
+def test_a_transformer_with_numpy_alone_gives_the_vectors_of_the_run(
+        arguments, tmp_path, capsys, variant):
+    run, folder = tmp_path / "run", tmp_path / "a.model"
+    train.main([*map(str, [*arguments, *TINY, "--run", run, *VARIANTS[variant]])])
+    assert "sentences have more than 8 pieces of words and are cut off there" in (
+        capsys.readouterr().out)
+    evaluation.main([str(run), "--on", "response", "sts", "cqa"])
+    told = capsys.readouterr().out
+    assert "P@10" in told and "STS built-in set" in told and "not measured" not in told
+    export.main([str(run), "--out", str(folder)])
     encoder = in_16_bits(run)
     many = ["fudazi vobamu setodi tufome a"] * 1_000 + SENTENCES    # more words than go at once
     vectors = with_numpy_alone(folder, many, tmp_path)

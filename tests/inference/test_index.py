@@ -17,15 +17,15 @@ from convsim_mini.data.layouts import Reading
 from convsim_mini.common import arrays_file
 from convsim_mini.inference import sentence_encoder
 from convsim_mini.inference.index import (
-    FILE, add_to_index, build_index, index_of, nearest, open_index)
-from convsim_mini.inference.rows import rows_of_file, rows_of_texts
+    FILE, Index, add_to_index, build_index, index_of, nearest, open_index, rows_of_file,
+    rows_of_texts, save_index)
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import load_run
 
 from pair_files import written
 from rounding import rounding
 
-QUERIES = ["fudazi vobamu", "you?", ""]
+QUERIES = ["fudazi vobamu", "you?", "\u2603"]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, sa
     file.unlink()                                             # the index needs no file
     assert said("--index", "index", *QUERIES) == shown
     opened = open_index("index", encoder)
-    assert opened.column == "line" and in_memory.texts == opened.texts == lines
+    assert opened.held.column == "line" and in_memory.texts == opened.texts == lines
     cosines = encoder.encode(QUERIES) @ encoder.encode(lines).T * [line != "" for line in lines]
     words = tfidf_in_loops(QUERIES, lines)
     # a cosine sums the errors of two unit vectors' values, which have random signs
@@ -116,6 +116,16 @@ def tfidf_in_loops(queries, texts):
     return np.array([[sum(row.get(word, 0) * weight for word, weight in query.items())
                       for row in rows]
                      for query in (vector(Counter(tokenize(q))) for q in queries)])
+
+
+def test_nothing_is_near_an_empty_query_and_equal_scores_keep_the_rows_order(encoder, said):
+    texts = [f"tufome{k % 2 * '!'} {k}" for k in range(40)]
+    index = index_of(encoder, rows_of_texts(texts))
+    index.vectors = index.vectors[:1] + np.float32(1e-8) * np.arange(40)[:, None]
+    empty, blank, hits = index.search(["", " ", "tufome"], 40, words=0)
+    assert empty == blank == [] and [hit.number for hit in hits] == [*range(1, 41)]
+    with pytest.raises(UserError, match="column x: these are texts, which have no columns"):
+        encoder.index(texts, column="x")
 
 
 @pytest.mark.parametrize("top", [1, 4, 60])
@@ -185,7 +195,7 @@ def test_the_columns_of_a_run_are_known_and_not_reported_as_a_guess(trained, tmp
     own = encoder_of(run._replace(config=replace(run.config, columns=["Kunde sagt", "Wir"])))
     for options, column in (({}, "Kunde sagt"), ({"replies": True}, "Wir"),
                             ({"column": "Id"}, "Id")):
-        assert own.index(path, encoding="cp1252", **options).column == column
+        assert own.index(path, encoding="cp1252", **options).held.column == column
         assert capsys.readouterr().err == ""
     assert own.index(path, encoding="cp1252").texts == ["na\xefv", "was?"]
     with pytest.raises(UserError, match="Kunde sagt holds the messages .* --replies embeds ans"):
@@ -242,6 +252,10 @@ def test_an_index_of_other_weights_or_options_is_refused(encoder, tmp_path, monk
         with pytest.raises(UserError, match=f"different: {name}"):
             open_index(tmp_path / "index", encoder)
         monkeypatch.undo()
+    index = open_index(tmp_path / "index", encoder)
+    save_index(Index(encoder, index.vectors[:1], index.held), tmp_path / "index")
+    with pytest.raises(UserError, match="is damaged .2 rows, but 1 vectors.; make another"):
+        open_index(tmp_path / "index", encoder)
     arrays_file.save_arrays(tmp_path / "index" / FILE, {}, {})    # such as a run's file
     with pytest.raises(UserError, match="another run or with other options"):
         open_index(tmp_path / "index", encoder)
@@ -299,6 +313,7 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
     assert said(*add) == "index: 2 added, 1 replaced; 302 rows\n"
     hit, other = encoder.search("index", "zucchini?", k=2)    # equal texts are one hit
     assert (hit.row["ticket"], hit.copies, other.copies) == ("T301", 2, 1)
+    assert [row["ticket"] for row in hit.others] == ["T7"]
     held = open_index("index", encoder)
     rows = [row for row in map(held.row, range(len(held))) if row["ticket"] == "T7"]
     assert [row["answer"] for row in rows] == ["no"]

@@ -58,8 +58,8 @@ def write_rows(path, blocks, width):
 def replace_file(path, write):
     """Let write(name) fill a temporary file, then sync it and rename it to path.
 
-    If path is a link, its target is replaced. The new file keeps the old one's mode and owner. After
-    a UserError nothing has changed.
+    If path is a link, its target is replaced. The new file keeps the old one's mode and owner.
+    After a UserError nothing has changed.
     """
     path = Path(os.path.realpath(path))
     advice = "make room there or choose another folder"

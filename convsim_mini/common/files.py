@@ -64,7 +64,7 @@ def replace_file(path, write):
     path = Path(os.path.realpath(path))
     advice = "make room there or choose another folder"
     with user_errors(f"{path}: cannot be written", advice, (OSError, SafetensorError)):
-        if path.exists() and not path.is_file():
+        if os.path.lexists(path) and not path.is_file():      # a folder, a device, a looping link
             raise UserError(f"{path}: is not a file that can be replaced; choose another name")
         with workplace(path.parent) as folder:
             temporary = folder / path.name

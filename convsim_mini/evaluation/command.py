@@ -1,11 +1,12 @@
 """What the evaluations' commands share."""
 
 import sys
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 
 from ..common.cli import Parser, UserError, errors_in_one_line
+from ..common.files import new_folder
 from ..training.run import load_run
 from . import EVALUATIONS
 from .figures import write_page
@@ -18,7 +19,7 @@ OPTIONS = {
     "--on": {"nargs": "+", "choices": EVALUATIONS, "default": [*EVALUATIONS],
              "help": "tasks to measure (default: all; senteval takes minutes per run)"},
     "--out": {"type": Path, "metavar": "DIR", "help": "write the tables as a page, with figures, "
-              "and every figure as CSV, into this folder"},
+              "and every figure as CSV, into a new folder"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
     "--json": {"action": "store_true", "help": "print the rows as JSON, one object per line: "
                "metric → [value, low, high]; the rest goes to standard error"}}
@@ -47,7 +48,9 @@ def main(task, *options, argv=None, **of_run):
                        "--json", **of_run)
     given, found = vars(parser.parse_intermixed_args(argv)), []
     folders = given["run"] if isinstance(given["run"], list) else [given["run"]]
-    with redirect_stdout(sys.stderr if given["json"] else sys.stdout):
+    page = (new_folder(given["out"], "choose another folder with --out") if given.get("out") else
+            nullcontext())
+    with page as folder, redirect_stdout(sys.stderr if given["json"] else sys.stdout):
         runs = [load_run(folder, given["device"]) if folder else None for folder in folders]
         for one in given.get("on", [task]):
             for ones in across(runs, given.get("data"), one):
@@ -57,7 +60,8 @@ def main(task, *options, argv=None, **of_run):
                 if first.absent or not given["json"]:
                     print(show(ones) + "\n")
                 found.append(ones)
-        if given.get("out"):
-            print(write_page(given["out"], runs, found))
+        if folder:
+            write_page(folder, runs, found)
+            print(f"{given['out'] / 'evaluation.md'}, figures.csv: {len(found)} tables")
     if given["json"]:
         print(json_lines(rows_of(found)))

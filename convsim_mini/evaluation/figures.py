@@ -5,7 +5,6 @@ import io
 
 import numpy as np
 
-from ..common.cli import user_errors
 from ..common.files import write_text
 from ..common.show import markdown, new_figure, save_figure
 from ..training.run import LOG, read_log
@@ -14,12 +13,10 @@ from .results import rows_of, show
 
 
 def write_page(folder, runs, found):
-    """Write evaluation.md, its figures and figures.csv; → a report.
+    """Write evaluation.md, its figures and figures.csv into a folder.
 
     found: a list of what `across` returns, in the order of the page
     """
-    with user_errors(f"{folder}: cannot be made", "choose another folder with --out"):
-        folder.mkdir(parents=True, exist_ok=True)
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(["run", "task", "data", "row", "metric", "value", "low", "high"])
@@ -30,7 +27,6 @@ def write_page(folder, runs, found):
     parts = [show(ones, markdown) for ones in found]
     parts += [f"![{name}]({name})" for name in draw(folder, [*filter(None, runs)], found)]
     write_text(folder / "evaluation.md", "\n\n".join(parts) + "\n")
-    return f"{folder / 'evaluation.md'}, figures.csv: {len(found)} tables"
 
 
 def draw(folder, runs, found):

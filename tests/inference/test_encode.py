@@ -253,7 +253,7 @@ def test_vectors_are_written_as_npy(
 
 
 @pytest.mark.parametrize("options, told", [
-    ("--file lines.txt --out lines.txt", "--out would overwrite the input file"),
+    ("--file lines.txt --out lines.txt", "lines.txt: already exists and was not changed"),
     ("--file lines.txt --out no/v.npy", "no/v.npy: cannot be written"),
     ("one --search lines.txt --index i", "--index: not allowed with argument --search"),
     ("--column a --out v.npy", "standard input: has no columns"),

@@ -16,7 +16,7 @@ from pathlib import Path
 from .fast.threads import use_all_cores
 from .common.cli import (
     Parser, UserError, errors_in_one_line, one_line, positive_int, progress)
-from .common.files import write_rows
+from .common.files import check_replaceable, write_rows
 from .common.lines import chunked
 from .common.show import table
 from .data.layouts import Reading
@@ -86,9 +86,8 @@ def parse_options(argv):
     if options.texts and options.file:
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
                         "with --file, not both")
-    if options.out and options.file and options.out.resolve() == options.file.resolve():
-        raise UserError(f"{options.out}: --out would overwrite the input file; choose "
-                        "another name")
+    if options.out:
+        check_replaceable(options.out, ".npy")
     return options
 
 

@@ -6,6 +6,7 @@ processes on one machine.
 """
 
 import os
+import sys
 import zlib
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -57,41 +58,60 @@ def write_rows(path, blocks, width):
 def replace_file(path, write):
     """Let write(name) fill a temporary file, then sync it and rename it to path.
 
-    If path is a link, its target is replaced. The new file keeps the old one's mode. After a
-    UserError nothing has changed.
+    If path is a link, its target is replaced. The new file keeps the old one's mode and owner.
+    After a UserError nothing has changed.
     """
     path = Path(os.path.realpath(path))
     advice = "make room there or choose another folder"
     with user_errors(f"{path}: cannot be written", advice, (OSError, SafetensorError)):
-        if path.exists() and not path.is_file():
+        if os.path.lexists(path) and not path.is_file():      # a folder, a device, a looping link
             raise UserError(f"{path}: is not a file that can be replaced; choose another name")
         with workplace(path.parent) as folder:
             temporary = folder / path.name
             temporary.touch()
-            # the mode of the old file or, if there is none, what the user's umask asks for
-            mode = (path if path.exists() else temporary).stat().st_mode
+            # as the old file or, if there is none, as the user's umask and folder ask for
+            old = (path if path.exists() else temporary).stat()
             write(str(temporary))
-            temporary.chmod(mode & 0o777)                     # safetensors makes files private
+            temporary.chmod(old.st_mode & 0o777)              # safetensors makes files private
+            with suppress(AttributeError, PermissionError):   # Windows; a file of somebody else
+                os.chown(temporary, old.st_uid, old.st_gid)
             with open(temporary, "rb+") as file:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
 
 
+def check_replaceable(path, ending):
+    """Raise a UserError if `path` is a file of another kind than a command writes.
+
+    ending: how the names of files of its kind end, such as ".npy"
+    """
+    if path.is_file() and path.resolve().suffix != ending:
+        raise UserError(f"{path}: already exists and was not changed; choose a name that ends in "
+                        f"{ending}")
+
+
 @contextmanager
 def new_folder(path, advice):
-    """A folder to fill. At the end it becomes `path`; after an error it is deleted."""
+    """A folder to fill, which at the end stands at `path`; after an error there is nothing.
+
+    `path` may be an empty folder, which keeps its mode, its owner and what is mounted there. Raises
+    UserError, before anything is done, if anything else is there.
+    """
     target = Path(os.path.realpath(path))
     with user_errors(f"{path}: cannot be written", advice, (OSError, SafetensorError)):
-        if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        empty = target.is_dir() and not any(target.iterdir())
+        if not empty and os.path.lexists(target):
             raise UserError(f"{path}: already exists and was not changed; {advice}")
         target.parent.mkdir(parents=True, exist_ok=True)
-        with workplace(target.parent) as private:
+        with workplace(target if empty else target.parent) as private:
             folder = private / target.name
             folder.mkdir()                                    # not private, unlike `private`
             yield folder
-            if target.exists():
-                target.rmdir()                                # Windows cannot replace a folder
-            os.replace(folder, target)
+            if not empty:
+                os.replace(folder, target)
+                return
+            for made in folder.iterdir():
+                os.replace(made, target / made.name)
 
 
 @contextmanager
@@ -103,15 +123,24 @@ def workplace(parent):
 
 @contextmanager
 def locked(folder, busy=None, name=f"{OURS}.lock"):
-    """Hold a folder's lock. busy: the UserError's text if taken; None: wait. Raises OSError."""
+    """Hold a folder's lock. Raises OSError.
+
+    busy: the UserError's text if it is taken; None: wait, and say so after ten seconds
+    """
     path = Path(folder, name)
+    lock = FileLock(path)
     try:
         # a killed process's children keep its lock for a moment
-        with FileLock(path, timeout=1 if busy else -1):
-            try:
-                yield
-            finally:
-                with suppress(OSError):                       # Windows does so afterwards
-                    path.unlink()                             # whoever waits for it makes another
+        lock.acquire(timeout=1 if busy else 10)
     except Timeout:
-        raise UserError(busy) from None
+        if busy:
+            raise UserError(busy) from None
+        print(f"{folder}: waiting for another process, which prepares the same there",
+              file=sys.stderr)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+        with suppress(OSError):                               # Windows does so afterwards
+            path.unlink()                                     # whoever waits for it makes another

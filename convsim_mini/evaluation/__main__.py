@@ -9,14 +9,14 @@ runs' curves on dev, and all figures as figures.csv.
 import csv
 import io
 import sys
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
-from ..common.cli import Parser, UserError, errors_in_one_line, user_errors
-from ..common.files import write_text
+from ..common.cli import Parser, UserError, errors_in_one_line
+from ..common.files import new_folder, write_text
 from ..common.show import markdown, new_figure, save_figure
 from ..training.run import LOG, load_run, read_log
 from . import EVALUATIONS, sts
@@ -29,7 +29,7 @@ OPTIONS = {
     "--on": {"nargs": "+", "choices": EVALUATIONS, "default": [*EVALUATIONS],
              "help": "tasks to measure (default: all; senteval takes minutes per run)"},
     "--out": {"type": Path, "metavar": "DIR", "help": "write the tables as a page, with figures, "
-              "and every figure as CSV, into this folder"},
+              "and every figure as CSV, into a new folder"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
     "--json": {"action": "store_true", "help": "print the rows as JSON, one object per line: "
                "metric → [value, low, high]; the rest goes to standard error"}}
@@ -60,7 +60,9 @@ def main(argv=None, task="", options=("--data",), **of_run):
                        **of_run)
     given, found = vars(parser.parse_intermixed_args(argv)), []
     folders = given["run"] if isinstance(given["run"], list) else [given["run"]]
-    with redirect_stdout(sys.stderr if given["json"] else sys.stdout):
+    page = (new_folder(given["out"], "choose another folder with --out") if given.get("out") else
+            nullcontext())
+    with page as folder, redirect_stdout(sys.stderr if given["json"] else sys.stdout):
         runs = [load_run(folder, given["device"]) if folder else None for folder in folders]
         for one in given.get("on", [task]):
             for ones in across(runs, given.get("data"), one):
@@ -70,8 +72,9 @@ def main(argv=None, task="", options=("--data",), **of_run):
                 if first.absent or not given["json"]:
                     print(show(ones) + "\n")
                 found.append(ones)
-        if given.get("out"):
-            print(write_page(given["out"], runs, found))
+        if folder:
+            write_page(folder, runs, found)
+            print(f"{given['out'] / 'evaluation.md'}, figures.csv: {len(found)} tables")
     if given["json"]:
         print(json_lines(rows_of(found)))
 
@@ -79,12 +82,10 @@ def main(argv=None, task="", options=("--data",), **of_run):
 # ---------------------------------------------------------------- what --out writes
 
 def write_page(folder, runs, found):
-    """Write evaluation.md, its figures and figures.csv; → a report.
+    """Write evaluation.md, its figures and figures.csv into a folder.
 
     found: a list of what `across` returns, in the order of the page
     """
-    with user_errors(f"{folder}: cannot be made", "choose another folder with --out"):
-        folder.mkdir(parents=True, exist_ok=True)
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(["run", "task", "data", "row", "metric", "value", "low", "high"])
@@ -95,7 +96,6 @@ def write_page(folder, runs, found):
     parts = [show(ones, markdown) for ones in found]
     parts += [f"![{name}]({name})" for name in draw(folder, [*filter(None, runs)], found)]
     write_text(folder / "evaluation.md", "\n\n".join(parts) + "\n")
-    return f"{folder / 'evaluation.md'}, figures.csv: {len(found)} tables"
 
 
 def draw(folder, runs, found):

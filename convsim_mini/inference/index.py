@@ -254,6 +254,8 @@ def add_to_index(encoder, rows, folder, key=None):
     adding rows.
     """
     folder = Path(os.path.realpath(folder))
+    if not folder.is_dir():                                   # the lock would make its parents
+        raise UserError(f"{folder}: is not there; name an index, or make one without --add")
     busy = f"{folder}: another process is adding rows; wait until it has finished, and try again"
     with locked(folder.parent, busy, f"{OURS}-{folder.name}.lock"):
         index = open_index(folder, encoder)

@@ -1,7 +1,9 @@
 """Sentences in, unit vectors out: a trained run as users of sentence-transformers expect it."""
 
+import sys
 import zlib
 from collections.abc import Iterable, Mapping
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, overload
@@ -65,18 +67,52 @@ class SentenceEncoder(BiEncoder):
         """
         return self.encode(sentences, as_responses=True)
 
+    # ---- a step of a scikit-learn pipeline; scikit-learn itself is imported only when it calls
+
     def fit(self, sentences: Any, y: Any = None) -> Self:
         """Called first by scikit-learn; nothing is left to learn. → the encoder itself"""
         if isinstance(sentences, (list, tuple)) and isinstance(next(iter(sentences), ""), tuple):
             raise TypeError("the encoder is already trained; to train one: convsim_mini.fit(pairs)")
         return self
 
-    def __sklearn_clone__(self) -> Self:
-        return self                                           # nothing in it is ever changed
+    def transform(self, sentences: str | Iterable[str]) -> Any:
+        """`encode`, as scikit-learn calls it; a DataFrame if `set_output` asks for one."""
+        vectors = self.encode(sentences)
+        if "sklearn" not in sys.modules:
+            return vectors
+        from sklearn.utils._set_output import _wrap_data_with_container
+        return _wrap_data_with_container("transform", vectors, sentences, self)
 
-    def transform(self, sentences: str | Iterable[str]) -> np.ndarray:
-        """`encode`, under the name that a scikit-learn pipeline calls."""
-        return self.encode(sentences)
+    def fit_transform(self, sentences: Any, y: Any = None) -> Any:
+        """`fit`, then `transform`."""
+        return self.fit(sentences).transform(sentences)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """What `transform` returns: "default" (an array), "pandas" or "polars". → the encoder"""
+        if transform is not None:
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the dimensions: (e,)"""
+        return np.array([f"meaning{k}" for k in range(self.dimension)], object)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """{}: a trained encoder has nothing to choose."""
+        return {}
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+        return Tags("transformer", TargetTags(required=False), TransformerTags(),
+                    requires_fit=False, input_tags=InputTags(two_d_array=False, string=True))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_clone__(self) -> Self:
+        return copy(self)    # nothing in it is ever changed but what `set_output` says
+
+    # ---- search
 
     def index(self, rows: str | Path | Iterable[Any], column: str | int | None = None,
               replies: bool = False, encoding: str = "utf-8") -> Index:

@@ -17,7 +17,7 @@ from string import Template
 
 from convsim_mini.common.cli import (
     Parser, UserError, errors_in_one_line, progress, python_m, user_errors)
-from convsim_mini.common.files import OURS, workplace
+from convsim_mini.common.files import OURS, new_folder, workplace, write_text
 
 from .. import claims
 from .contents import HERE, LESSONS, PARTS, STATIONS, all_lessons, section
@@ -141,7 +141,6 @@ def write_book(folder, lessons, notebooks):
         + (HERE / "book.css").read_text(encoding="utf-8"), encoding="utf-8")
     for script in [HERE / "book.js", *(HERE / "live").glob("*.js")]:
         shutil.copy(script, folder)
-    (folder / MADE).write_text("\n".join(names_in(folder)), encoding="utf-8")
 
 
 def mark(lesson, text):
@@ -171,10 +170,10 @@ def index(made, pages):
 
 def write_notebooks(folder, lessons):
     """The lessons as notebooks that have not run, with all that they import: they run anywhere."""
-    names = "__pycache__", "figures", "solutions", *(lesson.path.name for lesson in lessons)
+    names = ("__pycache__", "figures", "solutions", f"{OURS}*",
+             *(lesson.path.name for lesson in lessons))
     for source in (LESSONS, LESSONS.parent / "convsim_mini"):
-        shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns(*names),
-                        dirs_exist_ok=True)
+        shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns(*names))
     shutil.copy(LESSONS.parent / "requirements.txt", folder)
     for lesson in lessons:
         jupytext.write(jupytext.read(lesson.path),
@@ -206,9 +205,23 @@ def make_book(lessons, out):
                     client.km.provisioner.process.kill()
             pool.shutdown()
         write_book(new, lessons, notebooks)
-        if out.exists():
-            os.replace(out, beside / "old")
-        os.replace(new, out)
+        put_in_place(new, out, made)
+
+
+def put_in_place(new, out, made):
+    """Move the files of the book `new` to `out`, then delete those of the old book that it lacks.
+
+    So `out` keeps its mode, owner and links, and is always a book. made: the old book's names
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    names = names_in(new)
+    write_text(out / MADE, "\n".join([*names, *made]))
+    for name in names:
+        (out / name).parent.mkdir(exist_ok=True)
+        os.replace(new / name, out / name)
+    for name in {*made} - {*names}:
+        (out / name).unlink(missing_ok=True)
+    write_text(out / MADE, "\n".join(names))
 
 
 @errors_in_one_line()
@@ -228,8 +241,8 @@ def main(argv=None):
         raise UserError(f"{min(unknown)}: not a lesson; there are {', '.join(known)}")
     lessons = [lesson for number, lesson in known.items() if number in chosen]
     if options.notebooks:
-        with user_errors(f"{options.notebooks}: cannot be written", "choose another folder"):
-            write_notebooks(options.notebooks, lessons)
+        with new_folder(options.notebooks, "choose another folder") as folder:
+            write_notebooks(folder, lessons)
         print(options.notebooks)
     else:
         make_book(lessons, options.out)

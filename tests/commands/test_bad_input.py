@@ -65,7 +65,7 @@ evaluation.cqa --data cqa-outside           | cqa-outside/a.xml undefined entity
 evaluation.nli run                          | run NLI
 evaluation.senteval run                     | --data
 tune run                                    | --data STS
-evaluation run --on sts --out here.csv/out  | here.csv/out Not a directory
+evaluation run --on sts --out here.csv/out  | here.csv/out cannot be written
 evaluation.compare run                      | run two
 chat run --replies index                    | index replies
 encode run-nan hello                        | not finite damaged

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import Timeout
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.files import (
@@ -158,6 +159,48 @@ def test_of_two_that_write_the_result_is_that_of_one(tmp_path):
     with pytest.raises(UserError, match="already exists"), new_folder(tmp_path / "folder", ""):
         pass
     assert {path.name for path in tmp_path.iterdir()} == {"out", "folder"}
+
+
+def test_a_folder_of_the_users_is_filled_and_stays_his(tmp_path):
+    (empty := tmp_path / "empty").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(empty)
+    before = empty.stat()
+    with pytest.raises(ZeroDivisionError), new_folder(empty, "choose") as new:
+        write_text(new / "file", f"{1 / 0}")
+    assert not [*empty.iterdir()]
+    with new_folder(tmp_path / "link", "choose") as new:
+        write_text(new / "file", "text")
+    assert (tmp_path / "link").is_symlink() and [path.name for path in empty.iterdir()] == ["file"]
+    after = empty.stat()
+    assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may")
+def test_a_replaced_file_keeps_its_owner(tmp_path):
+    (path := tmp_path / "file").write_text("old")
+    os.chown(path, 1_000, 1_001)
+    path.chmod(0o640)
+    write_text(path, "new")
+    found = path.stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (1_000, 1_001, 0o640)
+
+
+def test_who_waits_for_a_lock_says_so(tmp_path, capsys, monkeypatch):
+    class Taken:
+        def __init__(self, path):
+            self.tries = []
+
+        def acquire(self, timeout=None):
+            self.tries.append(timeout)
+            if timeout == 10:
+                raise Timeout("taken")
+
+        def release(self):
+            assert self.tries == [10, None]
+
+    monkeypatch.setattr("convsim_mini.common.files.FileLock", Taken)
+    with locked(tmp_path):
+        assert f"{tmp_path}: waiting for another process" in capsys.readouterr().err
 
 
 def test_a_lock_has_one_holder_and_leaves_nothing(tmp_path):

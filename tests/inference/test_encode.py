@@ -112,6 +112,27 @@ def test_an_encoder_is_a_step_of_a_scikit_learn_pipeline(encoder):
     np.testing.assert_array_equal(encoder.transform(texts), encoder.encode(texts))
 
 
+def test_an_encoder_is_any_step_of_scikit_learns(encoder):
+    pandas = pytest.importorskip("pandas")
+    compose = pytest.importorskip("sklearn.compose", reason="scikit-learn is not installed")
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.pipeline import Pipeline, make_pipeline, make_union
+
+    texts = ["fudazi vobamu", "setodi", "vobamu"]
+    expected = encoder.encode(texts)
+    for last in (make_pipeline(encoder), make_pipeline(make_pipeline(encoder)), make_union(encoder),
+                 make_pipeline(FrozenEstimator(encoder)), Pipeline([("a", encoder), ("b", None)])):
+        np.testing.assert_array_equal(last.fit(texts).transform(texts), expected)
+        assert last._repr_html_()
+    table = pandas.DataFrame({"question": texts, "votes": [1, 2, 3]}, index=[7, 8, 9])
+    columns = compose.make_column_transformer((encoder, "question"), ("passthrough", ["votes"]))
+    frame = columns.set_output(transform="pandas").fit_transform(table)
+    names = [f"sentenceencoder__meaning{k}" for k in range(16)]
+    assert [*frame.columns] == [*names, "passthrough__votes"]
+    np.testing.assert_array_equal(frame.to_numpy(np.float32)[:, :16], expected)
+    assert isinstance(encoder.transform(texts), np.ndarray)    # the pipeline has its own copy
+
+
 @pytest.fixture(params=["encoder", "index", "opened", "exported"])
 def guest(request, trained, tmp_path, monkeypatch):
     """A public object that other programs hold, and a function: (object, text) → array."""
@@ -252,7 +273,7 @@ def test_vectors_are_written_as_npy(
 
 
 @pytest.mark.parametrize("options, told", [
-    ("--file lines.txt --out lines.txt", "--out would overwrite the input file"),
+    ("--file lines.txt --out lines.txt", "lines.txt: already exists and was not changed"),
     ("--file lines.txt --out no/v.npy", "no/v.npy: cannot be written"),
     ("one --search lines.txt --index i", "--index: not allowed with argument --search"),
     ("--column a --out v.npy", "standard input: has no columns"),

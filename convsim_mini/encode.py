@@ -138,14 +138,14 @@ def search(encoder, sentences, options, reading):
     """Print the rows of --index, or of --search, that are nearest to each sentence."""
     index = (open_index(options.index, encoder) if options.index else
              index_of(encoder, rows_of_file(options.search, reading)))
-    if options.replies and not index.replies:
+    if options.replies and not index.held.replies:
         raise UserError(f"--replies: {options.index} holds messages; make an index with --replies")
     for query, hits in zip(sentences, index.search(sentences, options.top, options.words)):
         if options.json:
             print(*(json.dumps({"query": query, **hit._asdict()}, default=str) for hit in hits),
                   sep="\n")
         else:
-            print_hits(query, hits, index.column)
+            print_hits(query, hits, index.held.column)
 
 
 @errors_in_one_line()

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from .common.cli import errors_in_one_line
 from .evaluation import sts
-from .evaluation.command import parser_of
+from .evaluation.__main__ import parser_of
 from .evaluation.results import Measured, json_lines, show
 from .core.model import embed
 from .core.layers import l2_normalize_backward, l2_normalize_forward

@@ -6,8 +6,8 @@
 A new task is a file that defines the functions of an Evaluation, and a name in EVALUATIONS, by
 which `evaluation` and `evaluation.compare` find it. results.py calls the functions and makes every
 table. Read response.py, then sts.py, nli.py, cqa.py and senteval.py (whose classifiers are
-scikit-learn's). command.py holds what their commands share, figures.py what --out writes,
-after_training.py what training shows.
+scikit-learn's). __main__.py is their command, figures.py what --out writes, after_training.py what
+training shows.
 """
 
 import re
@@ -22,6 +22,7 @@ EVALUATIONS = {
     "cqa": "ranking forum questions (Table 6)",
     "senteval": "vectors as features of a classifier (SentEval's tasks; ours)",
 }
+BUILT_IN = "built-in set"    # the name of a data set that comes with the package
 
 
 class Evaluation(NamedTuple):
@@ -40,6 +41,7 @@ class Evaluation(NamedTuple):
     lead: Callable         # (dataset, one, other) → `one`'s lead in that metric, paired
     title: Callable        # (name, dataset) → the heading of the table
     note: Callable = lambda name, dataset, scores: ""    # what to know along with the figures
+    OWN_NOTE: str = ""     # what the built-in set can and cannot show
     COMPARED: str = ""     # the row by which `evaluation.compare` compares runs; "": it does not
     # (name) → whether runs may be chosen by this data set: not if others train or test on it
     to_choose_by: Callable = lambda name: not re.search(r"\b(train|test)\b", name)

@@ -52,8 +52,7 @@ def pair_baselines(texts, left, right, run=None):
     first = directions[:, -1:]                                            # (d, 1)
     sif = weighted - weighted @ first @ first.T
     for kind, matrix in (("mean of", means), ("SIF of", sif)):
-        unit, _ = l2_normalize_forward(matrix)
-        rows[f"{kind} own vectors"] = (unit[left] * unit[right]).sum(axis=1)
+        rows[f"{kind} own vectors"] = products(l2_normalize_forward(matrix)[0], left, right)
     return rows
 
 
@@ -86,7 +85,14 @@ def bag_cosines(texts, left, right, vocabulary=None):
 def words_in_common(vocabulary, texts, left, right):
     """What similarity adds to meaning, `weighted_once` of texts[left[i]], texts[right[i]]: (n,)."""
     words = weighted_once(vocabulary.encode(texts), vocabulary.probabilities())
-    return np.asarray(words[left].multiply(words[right]).sum(axis=1)).ravel()
+    return products(words, left, right)
+
+
+def products(rows, left, right):
+    """Dot products of the rows left[i] and right[i] of an array or a sparse matrix: (n,)."""
+    if isinstance(rows, np.ndarray):
+        return (rows[left] * rows[right]).sum(axis=1)
+    return np.asarray(rows[left].multiply(rows[right]).sum(axis=1)).ravel()
 
 
 def means_of_words(run, texts, weight=None):

@@ -15,7 +15,7 @@ from ..common.show import table
 from ..training.run import PLACES, load_run
 from ..training.settings import flat
 from . import EVALUATIONS, evaluation_of
-from .command import parser_of
+from .__main__ import parser_of
 from .metrics import without_interval
 from .results import cell, json_lines, measured, show, verdict
 

@@ -18,8 +18,8 @@ from ..core.layers import l2_normalize_forward
 from ..data.labelled import DataSet, find as find_files, rows_of
 from ..inference.index import WORDS
 from ..inference.tfidf import document_frequency, tfidf, vocabulary_of
-from ..training.dev import dot_products
-from .baselines import pair_baselines, words_in_common
+from . import BUILT_IN
+from .baselines import pair_baselines, products, words_in_common
 from .metrics import average_precision, difference, ranking_scores, top_of_ranking
 
 COMPARED = "trained, with words"
@@ -65,7 +65,7 @@ class Question(NamedTuple):
 def find(data, run=None):
     """File name → labelled XML file in DIR or DIR/cqa; without DIR, the built-in set."""
     if data is None:
-        return {"built-in set": OWN}
+        return {BUILT_IN: OWN}
     found = find_files([TASK_3], data)[TASK_3.name]
     return {name.removesuffix(".xml"): path for name, path in found.items()}
 
@@ -99,20 +99,23 @@ def scores(run, questions, encode):
 
     For a Run also with its words in common (ours): meaning + words, as in a search.
     """
-    rows = {"trained": cosines(
-        questions, lambda texts: l2_normalize_forward(np.asarray(encode(texts), np.float64))[0])}
+    texts, pairs = texts_of(questions), pairs_of(questions)
+    vectors, _ = l2_normalize_forward(np.asarray(encode(texts), np.float64))
+    rows = {"trained": products(vectors, *pairs)}
     if run:
-        counted = words_in_common(run.vocabulary, texts_of(questions), *pairs_of(questions))
+        counted = words_in_common(run.vocabulary, texts, *pairs)
         rows["trained, with words"] = rows["trained"] + WORDS[0] * counted
     return rows
 
 
 def baselines(run, questions):
     """The search engine's order, TF-IDF and `pair_baselines`: row → (n,)."""
+    texts, pairs = texts_of(questions), pairs_of(questions)
     ranks = [candidate.rank for question in questions for candidate in question.candidates]
-    return {SEARCH_ENGINE: 1 / np.array(ranks),
-            TFIDF: cosines(questions, tfidf_vectors(questions)),
-            **pair_baselines(texts_of(questions), *pairs_of(questions), run)}
+    vocabulary, packed = vocabulary_of(texts)
+    vectors = tfidf(packed, *document_frequency(packed, vocabulary.size))
+    return {SEARCH_ENGINE: 1 / np.array(ranks), TFIDF: products(vectors, *pairs),
+            **pair_baselines(texts, *pairs, run)}
 
 
 def title(name, questions):
@@ -132,11 +135,6 @@ def lead(questions, one, other):
                                  for scores in (one, other)))
 
 
-def note(name, questions, scores):
-    """What the built-in set can and cannot show; "" for other sets."""
-    return OWN_NOTE if name == "built-in set" else ""
-
-
 def pairs_of(questions):
     """The places in texts_of of each candidate's question and of the candidate: int (n,), (n,)."""
     counts = [len(question.candidates) for question in questions]
@@ -149,20 +147,6 @@ def texts_of(questions):
         candidate.text for question in questions for candidate in question.candidates]
 
 
-def cosines(questions, vectors):
-    """Cosines of questions with their candidates: (n,); vectors: texts → matrix of unit rows."""
-    texts, q = texts_of(questions), len(questions)
-    products = dot_products(vectors(texts[q:]), vectors(texts[:q]))       # (n, q)
-    return products[np.arange(len(products)), pairs_of(questions)[0]]
-
-
-def tfidf_vectors(questions):
-    """A function from texts to TF-IDF vectors, with the document frequencies of questions."""
-    vocabulary, packed = vocabulary_of(texts_of(questions))
-    frequencies = document_frequency(packed, vocabulary.size)
-    return lambda texts: tfidf(vocabulary.encode(texts), *frequencies)
-
-
 def top_ten(questions, scores):
     """`top_of_ranking` of each question: scores (n,) → int (q, 11), the top ten and the rest."""
     relevant = [[candidate.relevant for candidate in question.candidates] for question in questions]
@@ -171,6 +155,6 @@ def top_ten(questions, scores):
 
 
 if __name__ == "__main__":
-    from .command import main
-    main("cqa", "--data", nargs="?",
+    from .__main__ import main
+    main(None, "cqa", nargs="?",
          help="the run's folder; without it, only the baselines are scored")

@@ -58,5 +58,5 @@ def note(name, pairs, scores):
 
 
 if __name__ == "__main__":
-    from .command import main
-    main("nli", "--data")
+    from .__main__ import main
+    main(None, "nli")

@@ -149,5 +149,5 @@ def tfidf_vectors(corpus, split, pairs):
 
 
 if __name__ == "__main__":
-    from .command import main
-    main("response")
+    from .__main__ import main
+    main(None, "response", options=())

@@ -16,7 +16,7 @@ from ..common.cli import UserError
 from ..common.show import table
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import Run
-from . import EVALUATIONS, evaluation_of
+from . import BUILT_IN, EVALUATIONS, evaluation_of
 
 PUBLISHED = msgspec.json.decode(Path(__file__).with_name("published.json").read_bytes())
 WIDEST = 6    # metrics that are shown as columns; if there are more, they are shown as lines
@@ -133,7 +133,8 @@ def show(ones, table=table):
                 rows[named] = of_row
             elif str(baselines.setdefault(row, of_row)) != str(of_row):
                 baselines[named] = of_row
-        for text in (lead(one, figures), of_task.note(one.name, one.data, one.scores)):
+        for text in (lead(one, figures), of_task.note(one.name, one.data, one.scores),
+                     of_task.OWN_NOTE * (one.name == BUILT_IN)):
             texts.setdefault(text, []).append(run)
     published = first.published()
     sources = "; ".join(f"{mark}: {source}" for mark, source in PUBLISHED["sources"].items()

@@ -3,10 +3,10 @@
     python -m convsim_mini.evaluation.senteval RUN --data DIR
 
 The encoder stays as it is; a logistic regression learns each task from its vectors. The features
-of a sentence are its vector u; those of a pair are |u − v| and the elementwise product of u and v,
-and for SNLI also u and v themselves. The baselines are the most frequent class and means of word
-vectors; the run's own vectors are also averaged with weights a/(a + p(word)). If a task's test file
-is missing, dev is measured, and λ is chosen on train only.
+of a sentence are its vector u; those of a pair are |u − v| and the elementwise product of u and v.
+The baselines are the most frequent class and means of the run's word vectors, plain and with
+weights a/(a + p(word)). If a task's test file is missing, dev is measured, and λ is chosen on train
+only. SentEval's SNLI is in evaluation.nli.
 
 Only the classifiers need scikit-learn: pip install scikit-learn.
 SentEval's own engine takes `lambda params, batch: encoder.encode([*map(" ".join, batch)])`.
@@ -22,7 +22,6 @@ import numpy as np
 
 from ..common.cli import UserError, progress, python_m, user_errors
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
-from ..data.snli import read_snli
 from .baselines import frequency_weight, means_of_words
 from .metrics import correlation, difference, per_cent, spearman, without_interval
 
@@ -68,7 +67,6 @@ class TransferTask(NamedTuple):
     labels: np.ndarray     # (n,): a label's number, an int; or a score, a float
     parts: np.ndarray      # (n,): "train", "dev" or "test"; all "test" without a split
     on_dev: bool = False   # "test" is dev, because test's file is missing
-    large: bool = False    # SNLI: the features of all rows would be 9 GB
 
     @property
     def scored(self):
@@ -106,7 +104,7 @@ def _task(name, files, paths):
             for row in _rows(files, file, path, label)]
     of_rows, labels, *sides = zip(*rows)
     return TransferTask([text for side in sides for text in side], np.array(labels),
-                        np.array(of_rows), last == "dev", name == "SNLI")
+                        np.array(of_rows), last == "dev")
 
 
 def _rows(files, file, path, label):
@@ -114,10 +112,6 @@ def _rows(files, file, path, label):
 
     label: the label of all lines of a file that holds only sentences, even of its empty lines
     """
-    if path.suffix == ".jsonl":
-        snli = read_snli(path)
-        yield from zip(snli.labels, snli.premises, snli.hypotheses)
-        return
     lines = lines_of(path, "SentEval", files.encoding)[files.header:]
     if len(lines) != files.counts[file]:
         raise UserError(f"{path}: {len(lines):,} rows, expected the official "
@@ -181,12 +175,9 @@ def lead(tasks, one, other):
 
 
 def note(name, tasks, scores):
-    """Which tasks were not measured, and how much of SNLI was used for learning."""
-    notes = [f"{of_task}: not measured. {name} lacks {' or '.join(files.needed)}"
-             for of_task, files in FILES.items() if of_task not in tasks]
-    notes += [f"{of_task}: learned from {(task.parts == 'train').sum():,} of its 549,367 "
-              "pairs" for of_task, task in tasks.items() if task.large]
-    return "\n".join(notes)
+    """Which tasks were not measured."""
+    return "\n".join(f"{of_task}: not measured. {name} lacks {' or '.join(files.needed)}"
+                     for of_task, files in FILES.items() if of_task not in tasks)
 
 
 def learned(encode, tasks):
@@ -204,5 +195,5 @@ def most_frequent(task):
 
 
 if __name__ == "__main__":
-    from .command import main
-    main("senteval", "--data")
+    from .__main__ import main
+    main(None, "senteval")

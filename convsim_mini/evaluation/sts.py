@@ -3,11 +3,11 @@
     python -m convsim_mini.evaluation.sts RUN [--data DIR]
 
 The figure is Pearson's r between people's scores and −arccos of the cosine, or, in a second row,
-the cosine itself. All baselines are cosines: of words, and of the run's embeddings of words.
-The data are the STS Benchmark and, not in the paper, SICK's trial set and
-SemEval's STS of 2012 to 2016; a year's figures are means over its sets, plain and weighted by
-numbers of pairs, as in SentEval. "three genres" are for choosing between recipes: all of train and
-dev but 1,000 pairs, with the same weight for captions, forums and news.
+the cosine itself. All baselines are cosines: of words, and of the run's embeddings of words. The
+data are the STS Benchmark and, not in the paper, SICK's trial set and SemEval's STS of 2012 to
+2016; a year's figures are means over its sets, plain and weighted by numbers of pairs, as in
+SentEval. "three genres" are for choosing between recipes: all of train and dev but 1,000 pairs,
+with the same weight for captions, forums and news.
 """
 
 from pathlib import Path
@@ -22,6 +22,7 @@ from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..core.layers import l2_normalize_forward
 from ..inference.index import WORDS
 from ..inference.sentence_encoder import encoder_of
+from . import BUILT_IN
 from .baselines import pair_baselines, words_in_common
 from .metrics import correlation, difference, pearson, spearman, without_interval
 
@@ -60,16 +61,11 @@ class Sts(NamedTuple):
     sentences2: list
     is_mean: bool = False    # whether the figure is a mean over genres, or over a year's sets
 
-    def some(self, which):
-        """Some of the pairs. which: their numbers, (m,)"""
-        sides = ([side[k] for k in which] for side in (self.sentences1, self.sentences2))
-        return Sts(self.genres[which], self.labels[which], *sides, self.is_mean)
-
 
 def find(data, run=None):
     """Split → file of the STS Benchmark, year → folder, in DIR; without DIR, the built-in set."""
     if data is None:
-        return {"built-in set": OWN}
+        return {BUILT_IN: OWN}
     found = {path.stem.removeprefix("sts-"): path
              for files in find_files([BENCHMARK, SICK, SEMEVAL], data).values()
              for path in files.values()}
@@ -92,10 +88,9 @@ def held_back(train):
 
 def to_choose_between(train, dev):
     """The pairs of two Sts but those held back; the figure is the mean of the genres' r."""
-    kept = np.setdiff1d(np.arange(len(train.labels)), held_back(train))
-    one = train.some(kept)
-    return Sts(*(np.concatenate(both) for both in zip(one[:2], dev[:2])),
-               one.sentences1 + dev.sentences1, one.sentences2 + dev.sentences2, is_mean=True)
+    both = [np.concatenate(fields) for fields in zip(train[:4], dev[:4])]
+    genres, labels, *sides = (np.delete(field, held_back(train)) for field in both)
+    return Sts(genres, labels, *map(np.ndarray.tolist, sides), is_mean=True)
 
 
 def read(path):
@@ -212,11 +207,6 @@ def lead(sts, one, other):
                       one, other, sts.labels)
 
 
-def note(name, sts, scores):
-    """What the built-in set can and cannot show; "" for other sets."""
-    return OWN_NOTE if name == "built-in set" else ""
-
-
 def angular_similarity(u, v):
     """−arccos of the cosine of unit vectors, row by row (§4.3): u, v: (n, e) → (n,), −π … 0."""
     return -np.arccos(np.clip((u * v).sum(axis=1, dtype=np.float64), -1, 1))
@@ -244,5 +234,5 @@ def sides(sts):
 
 
 if __name__ == "__main__":
-    from .command import main
-    main("sts", "--data")
+    from .__main__ import main
+    main(None, "sts")

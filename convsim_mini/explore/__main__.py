@@ -19,7 +19,7 @@ import msgspec
 
 from ..fast.threads import use_all_cores
 from ..common.cli import UserError, errors_in_one_line
-from ..evaluation.command import parser_of
+from ..evaluation.__main__ import parser_of
 from ..training.run import load_run
 from .panels import PANELS, Explored, fields
 

@@ -19,7 +19,7 @@ from ..common.cli import errors_in_one_line
 from ..common.files import new_folder, write_text
 from ..core.model import ENCODERS
 from ..evaluation import sts
-from ..evaluation.command import parser_of
+from ..evaluation.__main__ import parser_of
 from ..evaluation.results import cell
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import load_run

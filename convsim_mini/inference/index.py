@@ -5,7 +5,6 @@ A search is exact: it reads every vector.
 
 import json
 import os
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from ..common.cli import UserError, python_m
 from ..common.files import OURS, locked, new_folder
 from ..data.texts import id_of, text_of
 from ..fast.threads import product
+from .rows import Rows
 from .tfidf import Tfidf, tfidf_of
 
 FILE = "index.safetensors"    # in an index's folder
@@ -36,11 +36,6 @@ class Hit(NamedTuple):
     others: list[dict[str, Any]]    # some of the other such rows, which may have other answers
 
 
-def as_json(row):
-    """A row as the bytes that an Index holds."""
-    return json.dumps(row, default=str).encode()
-
-
 def nearest(scores, top):
     """The places of the `top` best scores, best first, equal ones in order. scores: (n,), n > 0"""
     lowest = np.partition(scores, place := max(len(scores) - top, 0))[place]
@@ -48,31 +43,27 @@ def nearest(scores, top):
     return near[np.argsort(-scores[near], kind="stable")[:top]]
 
 
-@dataclass(repr=False)
 class Index:
     """n rows and their vectors."""
 
-    encoder: Any           # the SentenceEncoder that made the vectors
-    column: str            # this and the next two as in Rows
-    paired: str
-    replies: bool
-    vectors: np.ndarray    # float32 (n, e), unit length
-    rows: list             # n JSON objects: column → value
+    def __init__(self, encoder, vectors, held):
+        self.encoder = encoder    # the SentenceEncoder that made the vectors
+        self.vectors = vectors    # float32 (n, e), unit length
+        self.held = held          # Rows, each as a JSON object: column → value
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.vectors)
 
     def __reduce__(self):                                     # what is computed is left out
-        return Index, (self.encoder, self.column, self.paired, self.replies, self.vectors,
-                       self.rows)
+        return Index, (self.encoder, self.vectors, self.held)
 
     def __repr__(self) -> str:
-        return f'Index({len(self):,} rows, column "{self.column}")'
+        return f'Index({len(self):,} rows, column "{self.held.column}")'
 
     @property
     def texts(self) -> list[str]:
         """The n texts that were embedded."""
-        return [text_of(self.row(place).get(self.column)) for place in range(len(self))]
+        return [*map(self.held.text, map(self.row, range(len(self))))]
 
     @cached_property
     def first(self) -> np.ndarray:
@@ -88,7 +79,7 @@ class Index:
 
     def row(self, place: int) -> dict[str, Any]:
         """The row at a place, counted from 0. Numbers that JSON lacks, such as NaN, become None."""
-        return json.loads(self.rows[place], parse_constant=lambda name: None)
+        return json.loads(self.held.rows[place], parse_constant=lambda name: None)
 
     def search(self, sentences: list[str], top: int = 10, words: float | None = None
                ) -> list[list[Hit]]:
@@ -101,32 +92,20 @@ class Index:
             raise ValueError("expected a list; for one sentence: encoder.search(index, sentence)")
         if top < 1:
             raise UserError(f"top {top}: expected 1 or more rows")
-        words = WORDS[self.replies] if words is None else words
+        words = WORDS[self.held.replies] if words is None else words
         if not 0 <= words < np.inf:
             raise UserError(f"words {words}: expected a finite weight of 0 or more")
-        copies = np.bincount(self.first)
-        distinct = np.flatnonzero(copies)
+        distinct = np.flatnonzero(self.first == np.arange(len(self)))
         learned = product(self.vectors, self.encoder.encode(sentences).T).T    # (q, n)
         found: list[list[Hit]] = []
         for meaning, counted in zip(learned, self.tfidf.scores(sentences)):    # (n,) each
             both = meaning + words * counted
-            places = distinct[nearest(both[distinct], top)].tolist()
-            found.append([Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
-                              self.row(k), int(copies[k]), self._others(k, int(copies[k])))
-                          for k in places])
+            found.append([])
+            for k in distinct[nearest(both[distinct], top)].tolist():
+                _, *others = same = np.flatnonzero(self.first == k).tolist()
+                found[-1].append(Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
+                                     self.row(k), len(same), [*map(self.row, others[:OTHERS])]))
         return found
-
-    @cached_property
-    def _by_text(self) -> np.ndarray:
-        return np.argsort(self.first, kind="stable")          # equal texts side by side, in order
-
-    def _others(self, place: int, copies: int) -> list[dict[str, Any]]:
-        """Some of the other rows with the text of the row at a place, which is their first."""
-        if copies == 1:
-            return []
-        begin = 1 + np.searchsorted(self.first, place, sorter=self._by_text)
-        same = self._by_text[begin:begin + min(copies - 1, OTHERS)]
-        return [self.row(k) for k in same.tolist()]
 
 
 def index_of(encoder, rows):
@@ -134,12 +113,12 @@ def index_of(encoder, rows):
     texts, kept = [], []
     for row in rows.rows:
         texts.append(rows.text(row))
-        kept.append(as_json(row))
+        kept.append(json.dumps(row, default=str).encode())
     if not any(texts):
         raise UserError("no row has text to embed; choose another column or file")
     vectors = encoder.encode(texts, show_progress_bar=None, as_responses=rows.replies)
     vectors[[not text for text in texts]] = 0                 # which is near nothing
-    return Index(encoder, rows.column, rows.paired, rows.replies, vectors, kept)
+    return Index(encoder, vectors, rows._replace(rows=kept))
 
 
 def open_index(folder, encoder):
@@ -155,22 +134,17 @@ def open_index(folder, encoder):
         raise UserError(f"{folder}: was made by another run or with other options (different: "
                         f"{', '.join(differ)}); use that run and its options, or make a new index")
     rows = arrays["rows"].tobytes().split(b"\n")
-    index = Index(encoder, *about["holds"], arrays["vectors"], rows)
+    index = Index(encoder, arrays["vectors"], Rows(*about["holds"], rows))
     index.first, index.tfidf = arrays["first"], Tfidf.of_arrays(arrays)    # as if computed
     return index
 
 
-def holds(rows):
-    """What Rows or an Index embed: the column, the other column, whether texts are replies."""
-    return [rows.column, rows.paired, rows.replies]
-
-
 def save_index(index, folder):
     """Write an Index into a folder, atomically; → a report."""
-    rows = np.frombuffer(b"\n".join(index.rows), np.uint8)
-    save_arrays(Path(folder, FILE), {"vectors": index.vectors, "first": index.first, "rows": rows,
-                                     **index.tfidf.as_arrays()},
-                {"made_by": index.encoder.identity, "holds": holds(index)})
+    *holds, rows = index.held
+    arrays = {"vectors": index.vectors, "first": index.first,
+              "rows": np.frombuffer(b"\n".join(rows), np.uint8), **index.tfidf.as_arrays()}
+    save_arrays(Path(folder, FILE), arrays, {"made_by": index.encoder.identity, "holds": holds})
     return f"{len(index):,} rows"
 
 
@@ -194,20 +168,21 @@ def add_to_index(encoder, rows, folder, key=None):
     busy = f"{folder}: another process is adding rows; wait until it has finished, and try again"
     with locked(folder.parent, busy, f"{OURS}-{folder.name}.lock"):
         index = open_index(folder, encoder)
-        if holds(rows) != holds(index):
-            raise UserError(f"{folder}: holds {index.column} and {index.paired}, but the new rows "
+        held = index.held
+        if rows[:3] != held[:3]:
+            raise UserError(f"{folder}: holds {held.column} and {held.paired}, but the new rows "
                             f"hold {rows.column} and {rows.paired}; use the same columns, and "
                             "--replies only if it was used before, or make another index")
         kept, new = without_copies(index, rows.rows, key)
         if not new and len(kept) == len(index):
             return f"0 added; {len(index):,} rows"
         replaced = f", {len(index) - len(kept):,} replaced" if key else ""
-        index = replace(index, vectors=index.vectors[kept], rows=[index.rows[k] for k in kept])
+        vectors, lines = index.vectors[kept], [held.rows[k] for k in kept]
         if new:
             added = index_of(encoder, rows._replace(rows=new))
-            index = replace(index, vectors=np.concatenate([index.vectors, added.vectors]),
-                            rows=index.rows + added.rows)
-        return f"{len(new):,} added{replaced}; {save_index(index, folder)}"
+            vectors, lines = np.concatenate([vectors, added.vectors]), lines + added.held.rows
+        saved = save_index(Index(encoder, vectors, held._replace(rows=lines)), folder)
+        return f"{len(new):,} added{replaced}; {saved}"
 
 
 def without_copies(index, rows, key):

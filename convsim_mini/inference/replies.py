@@ -34,13 +34,13 @@ def best_replies(index, message, k=3):
     better one.
     """
     hits, = index.search([message], LOOKED_AT_PER_REPLY * k)
-    words, best = set(tokenize(message)), {}                  # tokens of a reply → Reply
+    words, best, held = set(tokenize(message)), {}, index.held    # best: tokens of a reply → Reply
     for hit in hits:
-        reply = text_of(hit.row.get(index.column))
+        reply = held.text(hit.row)
         tokens = tuple(tokenize(reply))
         common = len(words & set(tokens))
         if tokens and common < ECHO * len(words | set(tokens)):
-            said = "" if index.paired == index.column else text_of(hit.row.get(index.paired))
+            said = "" if held.paired == held.column else text_of(hit.row.get(held.paired))
             best.setdefault(tokens, Reply(hit.score, reply, said))
     return [*best.values()][:k]
 
@@ -53,7 +53,7 @@ def replies_of_file(encoder, path, reading=Reading(side=1)):
     if not path.is_dir():
         return index_of(encoder, rows_of_file(path, reading))
     index = open_index(path, encoder)
-    if not index.replies:
+    if not index.held.replies:
         raise UserError(f"{path}: holds messages, not replies; make an index with encode --replies")
     return index
 

@@ -2,12 +2,13 @@
 
     python -m convsim_mini.export RUN --out DIR
 
-The folder holds unchanged copies of core/'s files, the weights, settings with the vocabulary, a
-short model.py and a model card. The vectors are those of `encode`, but from weights in 16 bits.
+The folder holds copies of core/'s files, the weights, settings with the vocabulary, a short
+model.py and a model card. The vectors are those of `encode`, but from weights in 16 bits.
 """
 
 import dataclasses
 import json
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -45,11 +46,11 @@ def write_model(folder, encoder):
                 "model": dataclasses.asdict(config)}
     write_text(folder / "settings.json", json.dumps(settings))
     write_text(folder / "modules.json", json.dumps(MODULES, indent=2) + "\n")
-    core = folder / "convsim_mini" / "core"
-    core.mkdir(parents=True)
-    write_text(core.parent / "__init__.py", "")
+    (folder / "core").mkdir()
     for path in (code, *Path(PACKAGE, "core").glob("*.py")):
-        write_text(core / path.name, path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")               # of an encoder of one's own, perhaps
+        text = re.sub(r"^from convsim_mini\.core\.?", "from .", text, flags=re.MULTILINE)
+        write_text(folder / "core" / path.name, text)
     for name in ("model.py", "torch_module.py"):
         write_text(folder / name, Path(PACKAGE, "export", name).read_text(encoding="utf-8"))
 

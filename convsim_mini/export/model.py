@@ -5,9 +5,9 @@
     cosines = vectors @ vectors.T
 """
 
-import importlib
 import json
 import sys
+from importlib import import_module, util
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,9 +15,11 @@ import numpy as np
 
 
 def load(folder=Path(__file__).parent):
-    """A folder's encoder: a BiEncoder from the folder's own convsim_mini/core/."""
+    """A folder's encoder: a BiEncoder from the folder's own core/."""
     settings = json.loads(Path(folder, "settings.json").read_text(encoding="utf-8"))
-    text, model, bi_encoder, _ = own_code(folder, settings["module"])
+    core = package(Path(folder, "core").absolute())
+    text, model, bi_encoder, _ = (import_module(f"{core}.{name}") for name in (
+        "text", "model", "bi_encoder", settings["module"]))
 
     class Encoder(bi_encoder.BiEncoder):
         def __reduce__(self):                                 # a copy is opened from the folder
@@ -30,17 +32,11 @@ def load(folder=Path(__file__).parent):
     return Encoder(model.Model(params, config, vocabulary.size, bigrams), vocabulary)
 
 
-def own_code(folder, module):
-    """Modules of the folder's own convsim_mini.core, whatever is installed under that name."""
-    def take_out():
-        names = [name for name in sys.modules if name.split(".")[0] == "convsim_mini"]
-        return {name: sys.modules.pop(name) for name in names}
-    others = take_out()
-    sys.path.insert(0, str(folder))
-    try:
-        return [importlib.import_module(f"convsim_mini.core.{name}")
-                for name in ("text", "model", "bi_encoder", module)]
-    finally:
-        sys.path.remove(str(folder))
-        take_out()                                            # the folder's own
-        sys.modules.update(others)
+def package(folder):
+    """Import a folder as a package; → its name, which no other folder's has."""
+    name = f"core_{str(folder).encode().hex()}"
+    if name not in sys.modules:
+        spec = util.spec_from_file_location(name, folder / "__init__.py")
+        sys.modules[name] = util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return name

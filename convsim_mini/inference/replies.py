@@ -34,14 +34,14 @@ def best_replies(index, message, k=3):
     better one.
     """
     hits, = index.search([message], LOOKED_AT_PER_REPLY * k)
-    words, best, held = set(tokenize(message)), {}, index.held    # best: tokens of a reply → Reply
+    words, best, held = set(tokenize(message)), {}, index.held
     for hit in hits:
         reply = held.text(hit.row)
         tokens = tuple(tokenize(reply))
         common = len(words & set(tokens))
         if tokens and common < ECHO * len(words | set(tokens)):
             said = "" if held.paired == held.column else text_of(hit.row.get(held.paired))
-            best.setdefault(tokens, Reply(hit.score, reply, said))
+            best.setdefault(tokens, Reply(hit.score, reply, said))    # of equal words, the best
     return [*best.values()][:k]
 
 

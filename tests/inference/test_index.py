@@ -73,7 +73,7 @@ def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, sa
     file.unlink()                                             # the index needs no file
     assert said("--index", "index", *QUERIES) == shown
     opened = open_index("index", encoder)
-    assert opened.column == "line" and in_memory.texts == opened.texts == lines
+    assert opened.held.column == "line" and in_memory.texts == opened.texts == lines
     cosines = encoder.encode(QUERIES) @ encoder.encode(lines).T * [line != "" for line in lines]
     words = tfidf_in_loops(QUERIES, lines)
     # a cosine sums the errors of two unit vectors' values, which have random signs
@@ -185,7 +185,7 @@ def test_the_columns_of_a_run_are_known_and_not_reported_as_a_guess(trained, tmp
     own = encoder_of(run._replace(config=replace(run.config, columns=["Kunde sagt", "Wir"])))
     for options, column in (({}, "Kunde sagt"), ({"replies": True}, "Wir"),
                             ({"column": "Id"}, "Id")):
-        assert own.index(path, encoding="cp1252", **options).column == column
+        assert own.index(path, encoding="cp1252", **options).held.column == column
         assert capsys.readouterr().err == ""
     assert own.index(path, encoding="cp1252").texts == ["na\xefv", "was?"]
     with pytest.raises(UserError, match="Kunde sagt holds the messages .* --replies embeds ans"):

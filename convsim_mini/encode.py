@@ -20,8 +20,8 @@ from .common.files import write_rows
 from .common.lines import chunked
 from .common.show import table
 from .data.layouts import Reading
-from .inference.index import WORDS, add_to_index, build_index, index_of, open_index
-from .inference.rows import LINE, rows_of_file, rows_of_texts
+from .inference.index import (
+    LINE, WORDS, add_to_index, build_index, index_of, open_index, rows_of_file, rows_of_texts)
 from .inference.sentence_encoder import encoder_of, warn_if_unknown
 from .training.run import load_run
 from .training.tasks import warn_if_cut

@@ -13,6 +13,7 @@ from ..core.embeddings import sum_rows
 from ..core.layers import l2_normalize_forward
 from ..core.model import TABLE
 from ..core.text import UNKNOWN, tokenize
+from ..inference.index import WORDS
 from ..inference.tfidf import document_frequency, term_counts, vocabulary_of, weighted_once
 
 FITTED_ON = 200_000    # sentences of train from which document frequencies are taken
@@ -86,6 +87,12 @@ def words_in_common(vocabulary, texts, left, right):
     """What similarity adds to meaning, `weighted_once` of texts[left[i]], texts[right[i]]: (n,)."""
     words = weighted_once(vocabulary.encode(texts), vocabulary.probabilities())
     return products(words, left, right)
+
+
+def with_words(run, cosines, texts, left, right):
+    """Rows of meaning + words, as in a search (ours); {} without a Run. cosines: row → (n,)"""
+    counted = WORDS[0] * words_in_common(run.vocabulary, texts, left, right) if run else 0
+    return {f"{row}, with words": cosine + counted for row, cosine in cosines.items() if run}
 
 
 def products(rows, left, right):

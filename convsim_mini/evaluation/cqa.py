@@ -16,10 +16,9 @@ import numpy as np
 from ..common.cli import UserError, user_errors
 from ..core.layers import l2_normalize_forward
 from ..data.labelled import DataSet, find as find_files, rows_of
-from ..inference.index import WORDS
 from ..inference.tfidf import document_frequency, tfidf, vocabulary_of
 from . import BUILT_IN
-from .baselines import pair_baselines, products, words_in_common
+from .baselines import pair_baselines, products, with_words
 from .metrics import average_precision, difference, ranking_scores, top_of_ranking
 
 COMPARED = "trained, with words"
@@ -102,10 +101,7 @@ def scores(run, questions, encode):
     texts, pairs = texts_of(questions), pairs_of(questions)
     vectors, _ = l2_normalize_forward(np.asarray(encode(texts), np.float64))
     rows = {"trained": products(vectors, *pairs)}
-    if run:
-        counted = words_in_common(run.vocabulary, texts, *pairs)
-        rows["trained, with words"] = rows["trained"] + WORDS[0] * counted
-    return rows
+    return rows | with_words(run, rows, texts, *pairs)
 
 
 def baselines(run, questions):

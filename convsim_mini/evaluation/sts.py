@@ -20,10 +20,9 @@ import scipy.stats
 from ..common.cli import UserError
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
 from ..core.layers import l2_normalize_forward
-from ..inference.index import WORDS
 from ..inference.sentence_encoder import encoder_of
 from . import BUILT_IN
-from .baselines import pair_baselines, words_in_common
+from .baselines import pair_baselines, with_words
 from .metrics import correlation, difference, pearson, spearman, without_interval
 
 COMPARED = "trained, with words"
@@ -36,7 +35,7 @@ BENCHMARK = DataSet("the STS Benchmark", ("sts-train.csv", "sts-dev.csv", "sts-t
 # year → set → its official number of scored pairs, without SMT of 2013, which is not free
 COUNTS = msgspec.json.decode(Path(__file__).with_name("sts_years.json").read_bytes())
 SICK = DataSet("SICK", ("SICK_trial.txt",), ("SICK", "downstream/SICK", "senteval/downstream/SICK"))
-OF_SICK = "id", "sentence1", "sentence2", "score"    # its columns
+OF_SICK = "id", "sentence1", "sentence2", "score"    # its columns, below a header
 GENRES = "three genres"
 HELD_BACK, SEED = 1_000, 2018    # pairs of train that no choice may look at: see `held_back`
 SEMEVAL = DataSet("SemEval's STS", COUNTS, ("STS", "downstream/STS", "senteval/downstream/STS"))
@@ -46,10 +45,10 @@ class StsRow(msgspec.Struct):
     """a score from 0 to 5 and two sentences, separated by tabs (in the benchmark, columns 5 to 7,
     after genre, file, year and id)"""
 
-    genre: str
     score: Annotated[float, msgspec.Meta(ge=0, le=5)]
     sentence1: str
     sentence2: str
+    genre: str = SICK.name
 
 
 class Sts(NamedTuple):
@@ -103,14 +102,13 @@ def read(path):
     if isinstance(path, list):
         return to_choose_between(*map(read, path))
     if path.is_dir():
-        rows = [row for name, count in COUNTS[path.name].items() for row in _set(path, name, count)]
+        rows = [row for of_set in COUNTS[path.name].items() for row in _set(path, *of_set)]
     else:
-        is_sick = path.name in SICK.files
-        lines = enumerate(lines_of(path, (SICK if is_sick else BENCHMARK).name), start=1)
-        names = OF_SICK if is_sick else COLUMNS
-        records = ((number, {"genre": SICK.name} | dict(zip(names, line.rstrip("\r").split("\t"))))
-                   for number, line in lines if line.strip() and (number > 1 or not is_sick))
-        rows = [*rows_of(path, StsRow, records)]
+        names, header = (OF_SICK, 1) if path.name in SICK.files else (COLUMNS, 0)
+        lines = enumerate(lines_of(path, BENCHMARK.name)[header:], start=1 + header)
+        rows = [*rows_of(path, StsRow, (
+            (number, dict(zip(names, line.rstrip("\r").split("\t"))))
+            for number, line in lines if line.strip()))]
     if not rows:
         raise UserError(f"{path}: is empty; expected a file of {BENCHMARK.name}")
     genres = [row.genre.removeprefix("main-") for row in rows]
@@ -127,11 +125,10 @@ def _set(folder, name, count):
     """
     inputs, gold = (folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs"))
     texts, scores = (lines_of(path, SEMEVAL.name) for path in (inputs, gold))
-    lines = enumerate(zip(texts, scores), start=1)
-    records = ((number, {"genre": name, "score": score,
-                         **dict(zip(COLUMNS[5:], map(str.strip, text.split("\t"))))})
-               for number, (text, score) in lines if score.strip())
-    rows = [*rows_of(gold, StsRow, records)]
+    sides = (dict(zip(COLUMNS[5:], map(str.strip, text.split("\t")))) for text in texts)
+    rows = [*rows_of(gold, StsRow, (
+        (number, {"genre": name, "score": score, **both})
+        for number, (both, score) in enumerate(zip(sides, scores), start=1) if score.strip()))]
     if len(rows) != count or len(scores) != len(texts):
         raise UserError(f"{gold}: {len(rows):,} scores in {len(scores):,} lines; expected "
                         f"{count:,}, and {len(texts):,} lines as in {inputs.name}; fetch both "
@@ -150,12 +147,9 @@ def scores(run, sts, encode):
     if run and run.tuned is not None and not sts.is_mean:    # it was learned on train
         encoders["trained, tuned"] = encoder_of(run, tuned=True).encode
     rows = {row: angular_similarity(*unit_vectors(one, sts)) for row, one in encoders.items()}
-    rows |= {f"{row}, as cosine": np.cos(angle) for row, angle in rows.items()}
-    if run:
-        counted = words_in_common(run.vocabulary, texts_of(sts), *sides(sts))
-        rows |= {f"{row}, with words": rows[f"{row}, as cosine"] + WORDS[0] * counted
-                 for row in encoders}
-    return rows
+    cosines = {row: np.cos(angle) for row, angle in rows.items()}
+    rows |= {f"{row}, as cosine": cosine for row, cosine in cosines.items()}
+    return rows | with_words(run, cosines, texts_of(sts), *sides(sts))
 
 
 def baselines(run, sts):

@@ -15,9 +15,8 @@ import numpy as np
 
 from ..core.model import ENCODERS
 from ..core.text import tokenize
-from ..inference.index import index_of
+from ..inference.index import LINE, index_of, rows_of_texts
 from ..inference.replies import best_replies, pairs_of_run, replies_of_run
-from ..inference.rows import LINE, rows_of_texts
 from ..inference.sentence_encoder import encoder_of
 
 REPLIES, PAIRS, POINTS, NEAREST = 5, 20_000, 1_000, 10

@@ -16,7 +16,7 @@ from convsim_mini.common.show import table
 from convsim_mini.evaluation import cqa
 from convsim_mini.evaluation.baselines import bm25_documents
 from convsim_mini.inference.index import index_of
-from convsim_mini.inference.rows import rows_of_texts
+from convsim_mini.inference.index import rows_of_texts
 from convsim_mini import load
 from convsim_mini.inference.tfidf import document_frequency, term_counts, vocabulary_of
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.evaluation import command, cqa
+from convsim_mini.evaluation import __main__ as evaluation, cqa
 from convsim_mini.evaluation.metrics import ranking_scores, top_of_ranking
 from convsim_mini.evaluation.cqa import Candidate, Question, read as read_questions
 
@@ -58,7 +58,7 @@ def test_the_participants_published_map(data_folder, name):
 
 
 def test_the_command_without_a_run(data_folder, capsys):
-    command.main("cqa", "--data", nargs="?", argv=["--data", str(data_folder)])
+    evaluation.main(["--data", str(data_folder)], "cqa", nargs="?")
     out = capsys.readouterr().out
     assert "SemEval2016-Task3-CQA-QL-dev: 50 questions, 500 pairs" in out and "trained" not in out
     # dev, test, train-part2; not test-input
@@ -97,7 +97,7 @@ def test_ties_stay_in_the_gold_files_order_and_ten_count():
 # ---------------------------------------------------------------- the model
 
 def test_the_own_set_under_a_run(trained, capsys):
-    command.main("cqa", argv=[str(trained[0])])
+    evaluation.main([str(trained[0])], "cqa")
     out = capsys.readouterr().out
     assert "built-in set: 10 questions, 60 pairs" in out and cqa.OWN_NOTE in out
     for row in ("search engine's order", "trained", "TF-IDF cosine"):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from convsim_mini.evaluation import EVALUATIONS, __main__ as evaluation, command, compare, cqa
+from convsim_mini.evaluation import EVALUATIONS, __main__ as evaluation, compare, cqa
 from convsim_mini.evaluation.cqa import Candidate, Question
 from convsim_mini.evaluation.metrics import difference, without_interval
 from convsim_mini.evaluation.results import Measured, PUBLISHED, cell, grid, measured, show
@@ -56,7 +56,7 @@ def test_a_new_evaluation_is_one_module_and_one_name_in_a_list(trained, toy, tmp
     run = str(trained[0])
     evaluation.main([run, *toy, "--on", "toy"])
     assert capsys.readouterr().out == SHOWN
-    command.main("toy", "--data", argv=[run, *toy])
+    evaluation.main([run, *toy], "toy")
     assert capsys.readouterr().out == SHOWN
     evaluation.main([run, *toy, "--on", "toy", "nli", "--json"])
     shown = capsys.readouterr()

@@ -9,7 +9,7 @@ import pytest
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.core.nli import nli_features_forward
-from convsim_mini.evaluation import baselines, command, senteval
+from convsim_mini.evaluation import __main__ as evaluation, baselines, senteval
 from convsim_mini.evaluation.metrics import correlation, pearson, spearman
 from convsim_mini.evaluation.senteval import FILES, TransferTask
 from convsim_mini.inference.sentence_encoder import encoder_of
@@ -338,7 +338,7 @@ def test_f1_the_mean_and_the_most_frequent_class_are_their_definitions():
 @pytest.mark.long
 def test_a_run_is_measured_on_all_tasks_there(small, run_copy, capsys):
     (small / "senteval" / "downstream" / "SICK" / "SICK_train.txt").unlink()
-    command.main("senteval", "--data", argv=[str(run_copy), "--data", str(small)])
+    evaluation.main([str(run_copy), "--data", str(small)], "senteval")
     title, _, header, _, *lines = capsys.readouterr().out.strip().splitlines()
     for row in ("trained", "most frequent class", "mean of own vectors",
                 "weighted mean of own vectors", "InferSent (Conneau 2018)"):

@@ -23,8 +23,7 @@ import convsim_mini
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
 from convsim_mini.export import __main__ as export
-from convsim_mini.inference.index import build_index, open_index
-from convsim_mini.inference.rows import rows_of_texts
+from convsim_mini.inference.index import build_index, open_index, rows_of_texts
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.tasks import warn_if_cut
 from convsim_mini.core import bi_encoder

@@ -17,8 +17,8 @@ from convsim_mini.data.layouts import Reading
 from convsim_mini.common import arrays_file
 from convsim_mini.inference import sentence_encoder
 from convsim_mini.inference.index import (
-    FILE, add_to_index, build_index, index_of, nearest, open_index)
-from convsim_mini.inference.rows import rows_of_file, rows_of_texts
+    FILE, add_to_index, build_index, index_of, nearest, open_index, rows_of_file,
+    rows_of_texts)
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import load_run
 

@@ -12,7 +12,7 @@ from convsim_mini import train
 from convsim_mini.common.arrays_file import load_arrays, save_arrays
 from convsim_mini.config import Config
 from convsim_mini.data.prepare import open_corpus
-from convsim_mini.evaluation import command as evaluation_command
+from convsim_mini.evaluation import __main__ as evaluation
 from convsim_mini.training.run import describe, load_run
 
 from conftest import command, generate_pairs, parse_config
@@ -59,7 +59,7 @@ def test_the_run_starts_from_the_parents_weights_and_is_compared_with_it(trained
     before, after = (load_run(folder).model.params for folder in (trained[0], tuned[0]))
     name = "encoder.linear0.weight"
     assert 0 < np.abs(before[name] - after[name]).max() < 0.1      # did not start over
-    evaluation_command.main("response", argv=[str(tuned[0])])
+    evaluation.main([str(tuned[0])], "response")
     rows = re.findall(r"^(before fine-tuning|trained) +\d", capsys.readouterr().out, re.MULTILINE)
     assert rows == ["trained", "before fine-tuning"]
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from .common.cli import errors_in_one_line
 from .evaluation import sts
 from .evaluation.__main__ import parser_of
-from .evaluation.results import Measured, json_lines, show
+from .evaluation.results import Measured, json_lines, rows_of, show
 from .core.model import embed
 from .core.layers import l2_normalize_backward, l2_normalize_forward
 from .inference.sentence_encoder import encoder_of
@@ -112,7 +112,7 @@ def main(argv=None):
                     for row in ("trained", "trained, tuned"))
     one = Measured("sts", "dev", dev, tuned, plain)
     if options.json:
-        print(json_lines(one.rows()))
+        print(json_lines(rows_of([{"": one}])))
         return
     print(f"Learned from {kept.sum():,} pairs of STS train.\n\n{show(one)}\n\n"
           f"The matrix is in {run.path}. evaluation.sts now shows results with and without it; "

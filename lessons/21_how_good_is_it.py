@@ -259,7 +259,7 @@ guessed = np.array([average_precision(cqa.top_ten(questions, rng.permutation(60)
                     for _ in range(1000)])
 low, high = np.quantile(guessed, (0.025, 0.975))
 by_words = average_precision(cqa.top_ten(
-    questions, cqa.cosines(questions, cqa.tfidf_vectors(questions)))).mean()
+    questions, cqa.baselines(None, questions)[cqa.TFIDF])).mean()
 print(f"guessing: MAP {low:.3f} to {high:.3f} in 95% of 1,000 random orders; TF-IDF {by_words:.3f}")
 claim("ten questions: width of the range that holds 95% of guessing's MAPs", high - low, low=0.15)
 expect(by_words - guessing, -0.2, -0.1, "MAP of TF-IDF on our set, less that of guessing")

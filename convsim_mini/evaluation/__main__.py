@@ -9,7 +9,7 @@ runs' curves on dev, and all figures as figures.csv.
 import csv
 import io
 import sys
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 
@@ -99,10 +99,15 @@ def write_page(folder, runs, found):
 
 
 def draw(folder, runs, found):
-    """Write those figures for which there are measurements; yield their names."""
-    logs = {run.name: read_log(run.path.with_name(LOG)) for run in runs}
+    """Draw those figures for which there are measurements; yield their names."""
+    logs = {run.name: [record for record in read_log(run.path.with_name(LOG))
+                       if "dev_p1" in record] for run in runs}
     if any(logs.values()):
-        figure_of_curves(folder / "curves.png", logs)
+        with drawn(folder / "curves.png", xlabel="step", ylabel="P@1 on dev (%)",
+                   title="Training, each run on its own pairs") as axes:
+            for name, log in logs.items():
+                axes.plot(*([record[of] for record in log] for of in ("step", "dev_p1")), "o-",
+                          label=name)
         yield "curves.png"
     of_sts = {one.name: ones for ones in found for one in ones.values()
               if one.task == "sts" and one.name in ("dev", "test") and one.scores}
@@ -117,43 +122,37 @@ def draw(folder, runs, found):
         yield "figure_8.png"
 
 
-def figure_of_curves(path, logs):
-    """P@1 on dev against steps, a line for each run. logs: name → records of its log.jsonl"""
-    figure, axes = new_figure()
-    for name, log in logs.items():
-        measured = [record for record in log if "dev_p1" in record]
-        axes.plot([record["step"] for record in measured],
-                  [record["dev_p1"] for record in measured], "o-", label=name)
-    axes.set(xlabel="step", ylabel="P@1 on dev (%)", title="Training, each run on its own pairs")
-    axes.legend()
-    save_figure(figure, path)
-
-
 def figure_7(path, name, one):
     """Predicted score against people's score, one point for each pair of a Measured of STS."""
     pairs, similarity = one.data, one.scores["trained"]
     scores, (r, *_) = sts.score_0_to_5(similarity), sts.figures(pairs, similarity)["r"]
-    figure, axes = new_figure()
-    for genre in np.unique(pairs.genres):
-        of_genre = pairs.genres == genre
-        axes.scatter(pairs.labels[of_genre], scores[of_genre], s=12, alpha=0.5, label=genre,
-                     linewidths=0)
-    axes.set(xlabel="people's score (0 unrelated … 5 the same)", ylabel="5 (1 − arccos(cos)/π)",
-             title=f"{name}: Pearson's r × 100 = {r:.1f} over {len(scores):,} pairs")
-    axes.legend(loc="lower right")
-    save_figure(figure, path)
+    with drawn(path, xlabel="people's score (0 unrelated … 5 the same)",
+               ylabel="5 (1 − arccos(cos)/π)",
+               title=f"{name}: Pearson's r × 100 = {r:.1f} over {len(scores):,} pairs") as axes:
+        for genre in np.unique(pairs.genres):
+            of_genre = pairs.genres == genre
+            axes.scatter(pairs.labels[of_genre], scores[of_genre], s=12, alpha=0.5, label=genre,
+                         linewidths=0)
 
 
 def figure_8(path, shares, of_sts):
     """r × 100 on STS against the percentage of the NLI data; shares: run's name → percentage."""
+    with drawn(path, xlabel="NLI data used in multitask training (%; 0: only conversations)",
+               ylabel="Pearson's r × 100",
+               title="STS Benchmark against the amount of NLI data") as axes:
+        for name, ones in of_sts.items():
+            axes.plot(*zip(*sorted((shares[run], one.figures()["trained"]["r"][0])
+                                   for run, one in ones.items() if run in shares)), "o-",
+                      label=f"STS {name}")
+
+
+@contextmanager
+def drawn(path, **labels):
+    """The axes of a figure that is written to the path at the end, with its labels and legend."""
     figure, axes = new_figure()
-    for name, ones in of_sts.items():
-        points = sorted((shares[run], one.figures()["trained"]["r"][0])
-                        for run, one in ones.items() if run in shares)
-        axes.plot(*zip(*points), "o-", label=f"STS {name}")
-    axes.set(xlabel="NLI data used in multitask training (%; 0: only conversations)",
-             ylabel="Pearson's r × 100", title="STS Benchmark against the amount of NLI data")
-    axes.legend()
+    yield axes
+    axes.set(**labels)
+    axes.legend(loc="lower right")
     save_figure(figure, path)
 
 

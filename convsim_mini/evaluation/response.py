@@ -29,6 +29,7 @@ from .metrics import difference, per_cent
 COMPARED = "trained"
 WEIGHED_ON = 2_000    # inputs of dev
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)    # of words
+ROWS = {weight: f"trained + {weight} TF-IDF" for weight in WEIGHTS}
 
 
 class TestSet(NamedTuple):
@@ -52,29 +53,22 @@ def read(corpus):
 
 
 def scores(run, test, encode=None):
-    """The rank of each true reply under the run's model, without and with words: row → (n,).
-
-    The weight of TF-IDF is the one of WEIGHTS that is best on 2,000 inputs of dev.
-    """
-    corpus, pairs, candidates = test
-    asked = [(corpus.dev, *drawn(corpus.dev, WEIGHED_ON)), (corpus.test, pairs, candidates)]
-
-    def on_dev_and_test(vectors, source):
-        """Dot products of the two sides' vectors, for the candidates of dev and of test."""
-        return [candidate_scores(*vectors(source, split, pairs), candidates, dot_products)
-                for split, pairs, candidates in asked]
-
-    on_dev, on_test = on_dev_and_test(vectors, run.model)
-    words_on_dev, words_on_test = on_dev_and_test(tfidf_vectors, corpus)
-    right = [(true_ranks(on_dev + weight * words_on_dev) == 1).sum() for weight in WEIGHTS]
-    weight = WEIGHTS[np.argmax(right)]
-    return {"trained": true_ranks(on_test),
-            with_words(weight): true_ranks(on_test + weight * words_on_test)}
+    """The rank of each true reply under the run's model, without and with words: row → (n,)."""
+    meaning, words = meaning_and_words(run, test.corpus, test.corpus.test, *test[1:])
+    weight = best_weight(run, test.corpus)
+    return {"trained": true_ranks(meaning), ROWS[weight]: true_ranks(meaning + weight * words)}
 
 
-def with_words(weight):
-    """The name of a row: the run's score plus a weight times the cosine of TF-IDF."""
-    return f"trained + {weight} TF-IDF"
+def best_weight(run, corpus):
+    """The weight of words, of WEIGHTS, that is best on 2,000 inputs of dev."""
+    meaning, words = meaning_and_words(run, corpus, corpus.dev, *drawn(corpus.dev, WEIGHED_ON))
+    return max(WEIGHTS, key=lambda weight: (true_ranks(meaning + weight * words) == 1).sum())
+
+
+def meaning_and_words(run, corpus, split, pairs, candidates):
+    """The scores of candidates by the run's vectors, and by TF-IDF: (n, 100) each."""
+    return [candidate_scores(*both, candidates, dot_products) for both in (
+        vectors(run.model, split, pairs), tfidf_vectors(corpus, split, pairs))]
 
 
 def baselines(run, test):
@@ -138,7 +132,7 @@ def same(test, other):
 
 def note(name, test, scores):
     """How much weight a search for replies should give to words in common."""
-    weight = next(weight for weight in WEIGHTS if with_words(weight) in scores)
+    weight = next(weight for weight, row in ROWS.items() if row in scores)
     return f"To search for replies, give `encode` --words {weight:g}: that weight is best on dev."
 
 

@@ -54,11 +54,6 @@ class Measured(NamedTuple):
                 for pattern, rows in PUBLISHED.get(self.task, {}).items()
                 if fnmatch(self.name, pattern) for row, figures in rows.items()}
 
-    def rows(self):
-        """Yield a dict for each row of the table, including published ones: metric → figure."""
-        for row, figures in (self.figures() | self.published()).items():
-            yield {"task": self.task, "data": self.name, "row": row, **figures}
-
 
 def json_lines(rows):
     """Dicts as text, one object per line, with null for nan."""
@@ -106,11 +101,14 @@ def across(runs, folder, task):
 
 
 def rows_of(found):
-    """Yield the dict of each row, from a list of what `across` returns; several runs have names."""
-    for ones in found:
-        for name, one in ones.items():
-            for row in () if one.absent else one.rows():
-                yield {"run": name} | row if name else row
+    """Yield a dict for each row, also of published ones: metric → figure.
+
+    found: a list of what `across` returns; several runs have names
+    """
+    for run, one in (item for ones in found for item in ones.items() if not item[1].absent):
+        for row, figures in (one.figures() | one.published()).items():
+            yield {**({"run": run} if run else {}), "task": one.task, "data": one.name, "row": row,
+                   **figures}
 
 
 def show(ones, table=table):

@@ -131,7 +131,7 @@ def test_who_is_ahead_is_decided_by_the_paired_interval_of_right_answers(one, ot
 
 def test_the_weight_of_words_in_a_search_is_told():
     for weight in (0.3, 0.0):
-        rows = {"trained": None, response.with_words(weight): None}
+        rows = {"trained": None, f"trained + {weight} TF-IDF": None}
         assert f"--words {weight:g}: " in response.note("test", None, rows)
 
 

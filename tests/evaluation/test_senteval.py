@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.core.nli import nli_features_forward
 from convsim_mini.evaluation import __main__ as evaluation, baselines, senteval
 from convsim_mini.evaluation.metrics import correlation, pearson, spearman
 from convsim_mini.evaluation.senteval import FILES, TransferTask
@@ -19,20 +18,18 @@ FORMS = {    # a line of each file, as published
     "SST-2": "{one} \t{label}\n", "SST-5": "{label} {one}\n", "TREC": "{label}:other {one}\n",
     "MRPC": "{label}\t1\t2\t{one}\t{other}\r\n",
     "SICK-E": "{k}\t{one}\t{other}\t{score}\t{label}\n",
-    "STS-B": "main-news\tfile\t2012\t1\t{score}\t{one}\t{other}\tfree\n",
-    "SNLI": '{{"gold_label": "{label}", "sentence1": "{one}", "sentence2": "{other}"}}\n'}
-PLACES = {"SNLI": "snli_1.0", "STS-B": "senteval/downstream/STS/STSBenchmark"}
+    "STS-B": "main-news\tfile\t2012\t1\t{score}\t{one}\t{other}\tfree\n"}
+PLACES = {"STS-B": "senteval/downstream/STS/STSBenchmark"}
 HEADERS = {"MRPC": "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n",
            "SICK-E": "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"}
 
 
 def row(name, k):
     """The fields of a task's row k: label, score, two sentences with all traps of the originals."""
-    quote = "'" if name == "SNLI" else '"'                    # never closed
     accent = "\x85" if FILES[name].encoding == "latin-1" else "cr\u00e8me \u20ac"
     words = ("good", "bad", "film", "who")
-    one, other = (f"a {words[(k + side) % 4]} {quote}{accent} {words[k % 3]}" for side in (0, 1))
-    if "label" not in FILES[name].row and name != "SNLI" and k == 3:
+    one, other = (f"a {words[(k + side) % 4]} \"{accent} {words[k % 3]}" for side in (0, 1))
+    if "label" not in FILES[name].row and k == 3:
         one = ""                                              # an empty line is a row, too
     names, (low, high) = FILES[name].labels, FILES[name].grades or (1, 5)
     return {"k": k, "label": names[k % len(names)] if names else "NEUTRAL",
@@ -91,9 +88,9 @@ def test_a_task_of_the_official_shape_is_read_whole(small, name):
     task = senteval.read({name: found_in(small)[name]})[name]
     files, rows = FILES[name], [row("SICK-E" if name == "SICK-R" else name, k)
                                 for count in FILES[name].counts.values() for k in range(count)]
-    sides = ["one", "other"] if name in ("MRPC", "SICK-E", "SICK-R", "STS-B", "SNLI") else ["one"]
+    sides = ["one", "other"] if name in ("MRPC", "SICK-E", "SICK-R", "STS-B") else ["one"]
     assert task.texts == [one[side] for side in sides for one in rows]
-    assert task.large == (name == "SNLI") and not task.on_dev
+    assert not task.on_dev
     assert task.parts.tolist() == [part for part, count in zip(files.parts, files.counts.values())
                                    for _ in range(count)]
     if len(sides) == 1 and "label" not in files.row:
@@ -132,9 +129,8 @@ def test_where_test_is_missing_dev_is_measured_and_only_train_chooses(small, cla
     (folder / "SST" / "fine" / "sentiment-test").unlink()
     (folder / "STS" / "STSBenchmark" / "sts-test.csv").unlink()
     (folder / "TREC" / "TREC_10.label").unlink()              # TREC has no dev
-    (small / "snli_1.0" / "snli_1.0_dev.jsonl").unlink()
     found = found_in(small)
-    assert FILES.keys() - found.keys() == {"TREC", "SNLI"}
+    assert FILES.keys() - found.keys() == {"TREC"}
     for name, task in senteval.read({name: found[name] for name in ("SST-5", "STS-B")}).items():
         assert task.on_dev and task.parts.tolist() == ["train"] * 60 + ["test"] * 61
         vectors = rng.standard_normal((len(task.texts), 8))
@@ -266,33 +262,16 @@ def test_pairs_are_seen_as_differences_and_products(classifiers):
     assert (found == classifiers.learn(x, task_of(labels, 30, 10, 20))).all()
 
 
-def test_a_large_task_learned_by_blocks_is_the_same_regression_on_vectors_too(
-        classifiers, monkeypatch):
-    rng = np.random.default_rng(0)
-    monkeypatch.setattr(classifiers, "ROWS_AT_ONCE", 300)
-    u, v = rng.standard_normal((2, 1_500, 3)) * np.array([[[1, 2, 5]], [[1, 1, 1]]])
-    x, _ = nli_features_forward(u, v)                         # (1500, 12)
-    labels = (x[:, 2:11:4] + rng.gumbel(size=(1_500, 3))).argmax(axis=1)
-    found = classifiers.learn(np.concatenate([u, v]),
-                              task_of(labels, 1_000, 200, 300, sides=2, large=True))
-    expected = classifiers.Classifier(1e-9).fit(x[:1_000], labels[:1_000]).predict(x[1_200:])
-    assert len(found) == 300 and np.mean(found != expected) < 0.1
-
-
-def test_a_score_is_shared_among_its_two_grades(classifiers):
-    x, scores = np.repeat(np.eye(4), 50, axis=0), np.repeat([1, 3.6, 4, 2.25], 50)
-    model = classifiers.Classifier(1e-5).fit(x, scores)
-    np.testing.assert_allclose(model.predict(x), scores, atol=0.05)
-    assert model.model.n_iter_.max() < 1_000
-
-
-def test_the_penalty_is_half_the_strength_times_the_squared_weights(classifiers):
-    """By the formula: the gradient of the mean loss plus λ/2 ‖W‖² is 0."""
+@pytest.mark.parametrize("scored", [False, True])
+def test_the_penalty_is_the_strength_times_the_squared_weights(classifiers, scored):
+    """By the formula: the gradient of the mean loss plus λ/2 ‖W‖² is 0; of half a squared error."""
     rng = np.random.default_rng(0)
     x, labels = rng.standard_normal((80, 3)), rng.integers(0, 2, 80)
-    model = classifiers.Classifier(0.05).fit(x, labels).model
-    error = model.predict_proba(x)[:, 1] - labels             # two classes: one row of weights
-    np.testing.assert_allclose(x.T @ error / 80 + 0.05 * model.coef_[0], 0, atol=1e-3)
+    x -= x.mean(axis=0)
+    model = classifiers.Classifier(0.05).fit(x, labels * 1.5 if scored else labels).model
+    said = model.predict(x) / 1.5 if scored else model.predict_proba(x)[:, 1]
+    weights = model.coef_ / 1.5 if scored else model.coef_[0]    # of two classes: one row
+    np.testing.assert_allclose(x.T @ (said - labels) / 80 + 0.05 * weights, 0, atol=1e-3)
 
 
 def test_no_warning_reaches_the_user(classifiers, processes, capfd, monkeypatch):
@@ -345,8 +324,8 @@ def test_a_run_is_measured_on_all_tasks_there(small, run_copy, capsys):
         assert row in header
     names = [name for name in FILES if not name.startswith("SICK")]
     found = {line.split("  ")[0]: line.split() for line in lines}
-    assert [*found][:13] == ["mean", *names, "MRPC F1", "STS-B rho"] and "MR 121" in title
-    assert found["MR"][-3:] == ["77.4", "81.1", "83.6"] and found["SNLI"][-3:] == ["–"] * 3
+    assert [*found][:12] == ["mean", *names, "MRPC F1", "STS-B rho"] and "MR 121" in title
+    assert found["MR"][-3:] == ["77.4", "81.1", "83.6"]
     assert found["STS-B"][-3:] == ["64.7", "75.6", "–"]
     assert f"\nSICK-E: not measured. {small} lacks SICK/SICK_train.txt or " in "\n".join(lines)
 
@@ -369,9 +348,3 @@ def test_each_row_learns_from_its_own_vectors(trained, classifiers, monkeypatch)
     weight = baselines.frequency_weight(run.vocabulary)
     np.testing.assert_allclose(seen[4][2], (setodi + 2 * a) / 3, atol=1e-6)
     np.testing.assert_allclose(seen[6][1], weight("a") * a, atol=1e-6)
-
-
-def test_how_much_of_snli_was_learned_from_is_said():
-    task = task_of(np.arange(3), 2, 0, 1, sides=2, large=True)
-    assert ("SNLI: learned from 2 of its 549,367 pairs"
-            in senteval.note("folder", {"SNLI": task}, {}))

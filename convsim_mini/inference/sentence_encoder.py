@@ -116,12 +116,9 @@ class SentenceEncoder(BiEncoder):
         That is the cosine of the learned vectors plus `words` times the cosine of weighted words;
         0: only meaning. a: n texts, b: m texts → float32 (n, m)
         """
-        u, v = self.encode(a), self.encode(b)
-        return u @ v.T + np.float32(words) * (self.words_of(a) @ self.words_of(b).T).toarray()
-
-    def words_of(self, sentences: Iterable[str]) -> Any:
-        """The weighted words (pieces) of n sentences as unit vectors: CSR (n, pieces + 1)."""
-        return weighted_once(self.packed(texts_of(sentences)), self.vocabulary.probabilities())
+        meaning, p = self.encode(a) @ self.encode(b).T, self.vocabulary.probabilities()
+        x, y = (weighted_once(self.packed(texts_of(some)), p) for some in (a, b))    # (n, pieces)
+        return meaning + np.float32(words) * (x @ y.T).toarray()
 
     @staticmethod
     def similarity(a: ArrayLike, b: ArrayLike) -> np.ndarray:

@@ -5,7 +5,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
 from threadpoolctl import threadpool_limits
@@ -18,9 +18,10 @@ FOLDS = StratifiedKFold(10, shuffle=True, random_state=2018)
 
 
 class Classifier(BaseEstimator):
-    """Logistic regression; for scores (float), ridge regression.
+    """Logistic regression: the mean cross-entropy, plus λ/2 times the sum of squared weights.
 
-    The mean cross-entropy (or squared error) plus λ/2 (or λ) times the sum of squared weights.
+    A score of 3.6 is learned as two rows, grade 3 with weight 0.4 and grade 4 with weight 0.6 (Tai
+    et al. 2015). The prediction is the mean grade. (Ridge regression is 4 points worse on SICK-R.)
     """
 
     def __init__(self, strength=1e-5):
@@ -28,13 +29,17 @@ class Classifier(BaseEstimator):
 
     def fit(self, x, labels):
         """Learn from features x (n, d) and labels (n,): classes of int, or scores of float."""
-        penalty = self.strength * len(labels)
-        self.model = (Ridge(penalty) if labels.dtype.kind == "f" else
-                      LogisticRegression(C=1 / penalty, max_iter=1_000)).fit(x, labels)
+        self.scored, grades = labels.dtype.kind == "f", np.floor(labels).astype(int)
+        shares = np.concatenate([1 - (labels - grades), labels - grades])    # of both grades
+        rows, grades = np.flatnonzero(shares), np.concatenate([grades, grades + 1])
+        self.model = LogisticRegression(C=1 / (self.strength * len(labels)), max_iter=1_000)
+        self.model.fit(x[rows % len(labels)], grades[rows], shares[rows])
         return self
 
     def predict(self, x):
-        """The class or the score of each row: (n,)."""
+        """The class or the mean grade of each row: (n,)."""
+        if self.scored:
+            return self.model.predict_proba(x) @ self.model.classes_
         return self.model.predict(x)
 
 

@@ -262,16 +262,20 @@ def test_pairs_are_seen_as_differences_and_products(classifiers):
     assert (found == classifiers.learn(x, task_of(labels, 30, 10, 20))).all()
 
 
-@pytest.mark.parametrize("scored", [False, True])
-def test_the_penalty_is_the_strength_times_the_squared_weights(classifiers, scored):
-    """By the formula: the gradient of the mean loss plus λ/2 ‖W‖² is 0; of half a squared error."""
+def test_a_score_is_shared_among_its_two_grades(classifiers):
+    x, scores = np.repeat(np.eye(4), 50, axis=0), np.repeat([1, 3.6, 4, 2.25], 50)
+    model = classifiers.Classifier(1e-5).fit(x, scores)
+    np.testing.assert_allclose(model.predict(x), scores, atol=0.05)
+    assert model.model.n_iter_.max() < 1_000
+
+
+def test_the_penalty_is_half_the_strength_times_the_squared_weights(classifiers):
+    """By the formula: the gradient of the mean loss plus λ/2 ‖W‖² is 0."""
     rng = np.random.default_rng(0)
     x, labels = rng.standard_normal((80, 3)), rng.integers(0, 2, 80)
-    x -= x.mean(axis=0)
-    model = classifiers.Classifier(0.05).fit(x, labels * 1.5 if scored else labels).model
-    said = model.predict(x) / 1.5 if scored else model.predict_proba(x)[:, 1]
-    weights = model.coef_ / 1.5 if scored else model.coef_[0]    # of two classes: one row
-    np.testing.assert_allclose(x.T @ (said - labels) / 80 + 0.05 * weights, 0, atol=1e-3)
+    model = classifiers.Classifier(0.05).fit(x, labels).model
+    error = model.predict_proba(x)[:, 1] - labels             # two classes: one row of weights
+    np.testing.assert_allclose(x.T @ error / 80 + 0.05 * model.coef_[0], 0, atol=1e-3)
 
 
 def test_no_warning_reaches_the_user(classifiers, processes, capfd, monkeypatch):

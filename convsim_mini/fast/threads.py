@@ -6,9 +6,9 @@ NumPy and SciPy release the GIL while they compute, so Python's threads compute 
 import ctypes
 import os
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
-from threading import Event
+from threading import Event, Lock
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -17,6 +17,7 @@ from ..core.arrays import array_module
 from . import install
 
 _own_threads = False
+_lock, _inside, _limits = Lock(), 0, None    # of one_thread: how many threads are in it
 LARGE_PRODUCT = 2**23    # multiplications; with fewer, a second thread does not pay off
 
 
@@ -74,9 +75,15 @@ def fair_shares(work):
 def product(a, b):
     """The matrix product a b: (n, k), (k, m) → (n, m), on either device. They may be transposed.
 
-    After `use_all_cores`, the cores share the rows of `a`.
+    After `use_all_cores`, the cores share the rows of `a`. Before, a small product on the host gets
+    one thread: BLAS's threads wait for each other by spinning, up to 20 times as long as it takes.
     """
-    if not _own_threads or a.size * b.shape[1] < LARGE_PRODUCT or array_module(a) is not np:
+    if array_module(a) is not np:
+        return a @ b
+    if a.size * b.shape[1] < LARGE_PRODUCT:
+        with nullcontext() if _own_threads or len(a) < 2 else one_thread():
+            return a @ b
+    if not _own_threads:
         return a @ b
     y, cores = np.empty((len(a), b.shape[1]), np.result_type(a, b)), number_of_cores()
 
@@ -85,6 +92,27 @@ def product(a, b):
         np.matmul(a[rows], b, out=y[rows])
     on_all_cores(share, range(cores))
     return y
+
+
+@contextmanager
+def one_thread():
+    """Give BLAS one thread in a block; the last thread to leave restores what it had."""
+    global _inside, _limits
+    with _lock:
+        _limits = _limits if _inside else _blas().limit(limits=1)
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if not _inside:
+                _limits.restore_original_limits()
+
+
+@cache
+def _blas():
+    return ThreadpoolController().select(user_api="blas")
 
 
 def use_all_cores():
@@ -97,9 +125,8 @@ def use_all_cores():
     """
     global _own_threads
     install()
-    blas = ThreadpoolController().select(user_api="blas")
-    blas.limit(limits=1)
-    _own_threads = len(blas) > 0                              # 0 with Apple's Accelerate
+    _blas().limit(limits=1)
+    _own_threads = len(_blas()) > 0                           # 0 with Apple's Accelerate
     keep_freed_memory()
 
 

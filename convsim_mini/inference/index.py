@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +19,9 @@ import numpy as np
 from ..common.arrays_file import load_arrays, save_arrays
 from ..common.cli import UserError, python_m
 from ..common.files import OURS, locked, new_folder
+from ..common.lines import chunked, text_lines
+from ..core.packed import offsets_of
 from ..core.ranking import settled
-from ..common.lines import text_lines
 from ..data.formats import FORMATS, KINDS, kind_of
 from ..data.layouts import Reading
 from ..data.pairs import read_rows
@@ -30,6 +31,7 @@ from .tfidf import Tfidf, tfidf_of
 
 LINE = "line"    # the only column of a text file
 FILE = "index.safetensors"    # in an index's folder
+AT_ONCE = 32    # queries: their scores take 4 bytes for each row
 OTHERS = 4    # rows with the same text that a Hit shows
 WORDS = 1.0, 0.3    # weights of TF-IDF for messages, replies (ours: report/README.md)
 
@@ -108,7 +110,7 @@ class Hit(NamedTuple):
 
     score: float      # meaning + weight · words
     meaning: float    # cosine of the learned vectors of query and row
-    words: float      # cosine of their TF-IDF
+    words: float      # cosine of their TF-IDF; 0 if words have no weight
     number: int       # of the row, from 1; rows without text count
     row: dict[str, Any]    # column → value; for a text file {"line": …}
     copies: int       # rows with the same text, of which this is the first
@@ -139,7 +141,7 @@ class Index:
     def __repr__(self) -> str:
         return f'Index({len(self):,} rows, column "{self.held.column}")'
 
-    @property
+    @cached_property
     def texts(self) -> list[str]:
         """The n texts that were embedded."""
         return [*map(self.held.text, map(self.row, range(len(self))))]
@@ -150,6 +152,11 @@ class Index:
         places: dict[str, int] = {}
         return np.array([places.setdefault(text, place)
                          for place, text in enumerate(self.texts)], np.int64)
+
+    @cached_property
+    def copies(self) -> np.ndarray:
+        """For the first row with each text, how many rows have this text; else 0: int64 (n,)."""
+        return np.bincount(self.first, minlength=len(self))
 
     @cached_property
     def tfidf(self) -> Tfidf:
@@ -175,21 +182,24 @@ class Index:
         words = WORDS[self.held.replies] if words is None else words
         if not 0 <= words < np.inf:
             raise UserError(f"words {words}: expected a finite weight of 0 or more")
-        copies = np.bincount(self.first)
-        distinct = np.flatnonzero(copies)
-        learned = product(self.vectors, self.encoder.encode(sentences).T).T    # (q, n)
         found: list[list[Hit]] = []
-        by_words = self.tfidf.scores(sentences)
-        for sentence, meaning, counted in zip(sentences, learned, by_words):    # (n,) each
-            both = settled(meaning + words * counted)
-            near = distinct[nearest(both[distinct], top)].tolist()
-            found.append([])
-            for k in near if sentence.strip() else ():
-                same = np.flatnonzero(self.first == k) if copies[k] > 1 else self.first[:0]
-                others = [*map(self.row, same[1:1 + OTHERS].tolist())]
-                found[-1].append(Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
-                                     self.row(k), int(copies[k]), others))
+        for part in chunked(sentences, AT_ONCE):              # scores of all rows: (q, n)
+            learned = product(self.vectors, self.encoder.encode(part).T).T
+            counted = self.tfidf.scores(part) if words else repeat(np.zeros(len(self), np.float32))
+            found += [self._hits(*scores, words, top) if sentence.strip() else []
+                      for sentence, *scores in zip(part, learned, counted)]
         return found
+
+    def _hits(self, meaning: np.ndarray, counted: np.ndarray, words: float, top: int) -> list[Hit]:
+        """The best Hits by meaning + words · counted: (n,) each."""
+        both, distinct = settled(meaning + words * counted), np.flatnonzero(self.copies)
+        hits = []
+        for k in distinct[nearest(both[distinct], top)].tolist():
+            same = np.flatnonzero(self.first == k) if self.copies[k] > 1 else self.first[:0]
+            others = [*map(self.row, same[1:1 + OTHERS].tolist())]
+            hits.append(Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
+                            self.row(k), int(self.copies[k]), others))
+        return hits
 
 
 # ---------------------------------------------------------------- indices made and stored
@@ -204,27 +214,41 @@ def index_of(encoder, rows):
         raise UserError("no row has text to embed; choose another column or file")
     vectors = encoder.encode(texts, show_progress_bar=None, as_responses=rows.replies)
     vectors[[not text for text in texts]] = 0                 # which is near nothing
-    return Index(encoder, vectors, rows._replace(rows=kept))
+    index = Index(encoder, vectors, rows._replace(rows=kept))
+    index.texts = texts
+    return index
 
 
-def open_index(folder, encoder):
+class Stored:
+    """The n rows of a file: JSON objects end to end."""
+
+    def __init__(self, rows, begins):
+        self.rows = rows    # uint8
+        self.begins = begins    # int64 (n + 1,)
+
+    def __getitem__(self, place):
+        return self.rows[self.begins[place]:self.begins[place + 1]].tobytes()
+
+
+def open_index(folder, encoder, mapped=("vectors", "rows")):
     """The Index in a folder, for a SentenceEncoder.
 
+    mapped: arrays that stay in its file; they are read where they are used, and not checked
     Raises UserError if it is missing or damaged, or was made by another run or with other options.
     """
     again = f"make another: {python_m('convsim_mini.encode RUN --file FILE --index DIR')}"
-    arrays, about = load_arrays(Path(folder, FILE).expanduser(), again)
+    arrays, about = load_arrays(Path(folder, FILE).expanduser(), again, mapped=mapped)
     made_by = about.get("made_by", {})
     differ = [name for name, value in encoder.identity.items() if made_by.get(name) != value]
     if differ:
         raise UserError(f"{folder}: was made by another run or with other options (different: "
                         f"{', '.join(differ)}); use that run and its options, or make a new index")
-    rows = arrays["rows"].tobytes().split(b"\n")
-    if len(rows) != len(arrays["vectors"]):
-        raise UserError(f"{folder}: is damaged ({len(rows):,} rows, but {len(arrays['vectors']):,} "
-                        f"vectors); {again}")
-    index = Index(encoder, arrays["vectors"], Rows(*about["holds"], rows))
-    index.first, index.tfidf = arrays["first"], Tfidf.of_arrays(arrays)    # as if computed
+    vectors, first, begins = (arrays[name] for name in ("vectors", "first", "begins"))
+    if not len(begins) - 1 == len(first) or vectors.shape != (len(first), encoder.dimension):
+        raise UserError(f"{folder}: holds {len(begins) - 1:,} rows and {vectors.shape} numbers, "
+                        f"expected {encoder.dimension} numbers for each row; {again}")
+    index = Index(encoder, vectors, Rows(*about["holds"], Stored(arrays["rows"], begins)))
+    index.first, index.tfidf = first, Tfidf.of_arrays(arrays)    # as if computed
     return index
 
 
@@ -232,7 +256,8 @@ def save_index(index, folder):
     """Write an Index into a folder, atomically; → a report."""
     *holds, rows = index.held
     arrays = {"vectors": index.vectors, "first": index.first,
-              "rows": np.frombuffer(b"\n".join(rows), np.uint8), **index.tfidf.as_arrays()}
+              "rows": np.frombuffer(b"".join(rows), np.uint8),
+              "begins": offsets_of([*map(len, rows)]), **index.tfidf.as_arrays()}
     save_arrays(Path(folder, FILE), arrays, {"made_by": index.encoder.identity, "holds": holds})
     return f"{len(index):,} rows"
 
@@ -258,7 +283,7 @@ def add_to_index(encoder, rows, folder, key=None):
         raise UserError(f"{folder}: is not there; name an index, or make one without --add")
     busy = f"{folder}: another process is adding rows; wait until it has finished, and try again"
     with locked(folder.parent, busy, f"{OURS}-{folder.name}.lock"):
-        index = open_index(folder, encoder)
+        index = open_index(folder, encoder, mapped=())        # Windows replaces no mapped file
         held = index.held
         if rows[:3] != held[:3]:
             raise UserError(f"{folder}: holds {held.column} and {held.paired}, but the new rows "

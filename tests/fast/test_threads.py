@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -113,6 +114,27 @@ def test_commands_give_blas_one_thread_and_a_program_keeps_its_own():
     if "[2]" not in before:
         pytest.skip("this NumPy's BLAS does not take two threads from OPENBLAS_NUM_THREADS")
     assert before == "[2] True" and after == "[1] 600.0"
+
+
+def test_small_products_of_several_threads_leave_blas_as_it_was(monkeypatch):
+    class Blas:
+        given = 4
+
+        def limit(self, limits):
+            before, self.given = self.given, limits
+            return SimpleNamespace(restore_original_limits=lambda: setattr(self, "given", before))
+
+    blas, seen = Blas(), []
+    monkeypatch.setattr(threads, "_blas", lambda: blas)
+    first, second = threads.one_thread(), threads.one_thread()
+    for one, step in ((first, "enter"), (second, "enter"), (first, "exit"), (second, "exit")):
+        one.__enter__() if step == "enter" else one.__exit__(None, None, None)
+        seen.append(blas.given)
+    assert seen == [1, 1, 1, 4]
+    monkeypatch.setattr(threads, "_own_threads", False)
+    x = np.random.default_rng(0).standard_normal((3, 5))
+    np.testing.assert_array_equal(threads.product(x, x.T), x @ x.T)
+    assert blas.given == 4
 
 
 def test_twins_come_and_go():

@@ -96,6 +96,7 @@ def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, sa
                 assert [row["line"] for row in found] == [lines[n - 1] for n in numbers]
                 assert (np.diff(scores) <= 0).all()
                 np.testing.assert_allclose(meanings, right[numbers - 1], rtol=0, atol=error)
+                by_words = by_words if weight else np.zeros_like(by_words)
                 np.testing.assert_allclose(counted, by_words[numbers - 1], rtol=0, atol=1e-5)
                 np.testing.assert_allclose(scores, meanings + weight * counted, rtol=0, atol=1e-6)
 
@@ -254,7 +255,7 @@ def test_an_index_of_other_weights_or_options_is_refused(encoder, tmp_path, monk
         monkeypatch.undo()
     index = open_index(tmp_path / "index", encoder)
     save_index(Index(encoder, index.vectors[:1], index.held), tmp_path / "index")
-    with pytest.raises(UserError, match="is damaged .2 rows, but 1 vectors.; make another"):
+    with pytest.raises(UserError, match="holds 2 rows and .1, 16. numbers.*; make another"):
         open_index(tmp_path / "index", encoder)
     arrays_file.save_arrays(tmp_path / "index" / FILE, {}, {})    # such as a run's file
     with pytest.raises(UserError, match="another run or with other options"):
@@ -271,7 +272,10 @@ def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
     for place in np.linspace(0, len(whole) - 1, 50).astype(int):
         (folder / FILE).write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1:])
         with pytest.raises(UserError, match="(damaged|another version).* make another"):
-            open_index(folder, encoder)
+            open_index(folder, encoder, mapped=())
+    (folder / FILE).write_bytes(whole[:200] + b"x" + whole[201:])
+    with pytest.raises(UserError, match="(damaged|another version).* make another"):
+        open_index(folder, encoder)
     (folder / FILE).write_bytes(whole[:-1])
     with pytest.raises(UserError, match="damaged or cannot be read.*; make another"):
         open_index(folder, encoder)

@@ -91,9 +91,6 @@ class OptimConfig:
     """Number of pairs in a batch of NLI (paper §3.1: 128; ours: as many pairs in fewer steps)."""
     nli_weight: PositiveFloat = 30.0
     """Factor on the gradients of NLI's classes (ours: 1, 10, 30 gave 63.5, 66.5, 67.2 on dev)."""
-    nli_workers: Annotated[float, Meta(gt=0, lt=1)] | None = None
-    """With several workers, the share that trains NLI in each step, while the others train on
-    conversations (paper §3.1: 5%), and the weight of NLI's gradients. null: see nli_share."""
     learning_rate: PositiveFloat = 3e-4
     """Learning rate of dense parameters (paper §3.1: 0.01 for SGD; ours: found on dev)."""
     table_learning_rate: PositiveFloat = 0.2

@@ -83,9 +83,6 @@ def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
 
     Raises UserError.
     """
-    if config.optim.nli_workers and (workers.size == 1 or len(config.taught) == 1):
-        raise UserError(f"--optim.nli_workers {config.optim.nli_workers}: expected several workers "
-                        "and --task multitask or entailment; for one worker, use --nli_share")
     device_module(config.device, config.precision, workers.gpu)
     if config.device == "gpu":
         workers.check_nccl()
@@ -122,8 +119,6 @@ def starting_model(config, corpus):
 def run_to_the_end(run, corpus, tasks, workers):
     """Train the first worker's Run to its end; → that Run with its best weights, for the first."""
     run = workers.broadcast(run)
-    if run.config.optim.nli_workers:
-        workers.assign_roles(run.config.optim.nli_workers)
     if workers.rank == 0:
         settings = json.dumps(dataclasses.asdict(run.config), indent=2)
         write_text(run.folder / "config.json", f"{settings}\n")    # for people, and --config

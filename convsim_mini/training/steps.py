@@ -29,8 +29,7 @@ def run_steps(run, tasks, dev, workers=SINGLE_WORKER):
     for name, saved in run.state.items():
         own = optimizer.state[name]
         own[...] = array_module(own).asarray(saved)
-    batches = islice(batches_of_tasks(config, tasks, run.step, workers.trains_nli),
-                     config.steps - run.step)
+    batches = islice(batches_of_tasks(config, tasks, run.step), config.steps - run.step)
     every = -(-config.steps // config.evaluations)
     monitor = Monitor(run, dev, machine(xp)) if leads else None
     with monitor.bar if leads else nullcontext(), stop_requested() as stop:

@@ -39,11 +39,10 @@ def open_tasks(config, corpus):
     return Tasks(corpus.train, split, dev, crc)
 
 
-def batches_of_tasks(config, tasks, first_step=0, trains_nli=None):
+def batches_of_tasks(config, tasks, first_step=0):
     """Yield the Batch of each step from `first_step` on, without end; the tasks take turns.
 
-    Each task gets the batches that it would get if it were the only one. trains_nli: whether this
-    worker trains NLI in every step; None: the tasks take turns
+    Each task gets the batches that it would get if it were the only one.
     """
     # with --init, a run sees other batches than the run that it starts from
     config = dataclasses.replace(config, seed=config.seed + (config.stage << 112))
@@ -56,7 +55,7 @@ def batches_of_tasks(config, tasks, first_step=0, trains_nli=None):
         batches.append(schedule.batches(of_task, split, done))
     for step in itertools.count(first_step):
         is_turn_of_nli = nli_steps(config, step + 1) > nli_steps(config, step)
-        yield next(batches[is_turn_of_nli if trains_nli is None else trains_nli])
+        yield next(batches[is_turn_of_nli])
 
 
 def nli_steps(config, step):
@@ -68,8 +67,6 @@ def nli_steps(config, step):
 
 def steps_of_tasks(config, steps):
     """How many of the first `steps` steps train on conversations, and how many train NLI."""
-    if config.optim.nli_workers:                              # each trains both
-        return steps, steps
     return steps - nli_steps(config, steps), nli_steps(config, steps)
 
 
@@ -97,7 +94,7 @@ def with_steps(config, tasks):
     optim, first, size = config.optim, tasks.conversation, config.optim.batch_size
     if "replies" not in config.taught:
         first, size = tasks.nli, optim.nli_batch_size
-    elif tasks.nli and not optim.nli_workers:
+    elif tasks.nli:
         size *= 1 - config.nli_share                          # the other steps train NLI
     size *= optim.drop_at + schedule.GROWN * (1 - optim.drop_at)
     return dataclasses.replace(config, steps=max(1, round(config.epochs * first.pairs / size)))

@@ -51,7 +51,7 @@ def test_home_is_known_in_python_too_and_one_column_is_one_name(
 
 def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
     encoder = convsim_mini.fit(pairs, **settings | {
-        "optim.nli_workers": None, "optim.learning_rate": np.float32(0.01), "model.layers": (16,),
+        "half": False, "optim.learning_rate": np.float32(0.01), "model.layers": (16,),
         "model.response_hidden": 16})
     folder = Path(encoder.folder.name)
     assert Path(folder, "run", "model.safetensors").exists()

@@ -226,8 +226,7 @@ def test_the_help_is_two_screens_and_the_long_one_has_every_setting(capsys):
     (["--config", "run.json", "--epochs", "3"], 30), (["--encoder", "transformer"], 20),
     (["--config", "mine.json"], 24),                          # the last quarter: batches of 200
     (["--task", "nli", "--nli", "x"], 16),                    # 2 · 400 pairs in batches of 50
-    (["--task", "multitask", "--nli", "x", "--nli_share", "0.2"], 25),    # 5 of them train NLI
-    (["--task", "multitask", "--nli", "x", "--optim.nli_workers", "0.2"], 20)])    # each step: both
+    (["--task", "multitask", "--nli", "x", "--nli_share", "0.2"], 25)])    # 5 of them train NLI
 def test_steps_follow_from_epochs_where_only_these_are_given(options, steps, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("run.json").write_text('{"steps": 700, "epochs": 2.0}')
@@ -241,5 +240,3 @@ def test_steps_follow_from_epochs_where_only_these_are_given(options, steps, tmp
 def test_steps_are_spread_over_the_tasks():
     config = replace(parse_config([]), task="multitask", nli_share=0.3)
     assert [steps_of_tasks(config, steps) for steps in (0, 3, 10)] == [(0, 0), (3, 0), (7, 3)]
-    both = replace(config, optim=replace(config.optim, nli_workers=0.5))
-    assert steps_of_tasks(both, 7) == (7, 7)

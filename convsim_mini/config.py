@@ -236,6 +236,7 @@ PRESETS = {
         "optim.table_learning_rate": 0.02,           # rows are 22 times shorter than a DAN's
     },
 }
+TITLES = {"dan": "DAN", "transformer": "Transformer"}    # of encoders, for people
 PRESET_OF = {"transformer": "transformer-small"}    # an encoder's, for --encoder; otherwise "chat"
 GROUPS = {"": Config, "text.": TextConfig, "model.": ModelConfig, "optim.": OptimConfig}
 SYNONYMS = {"lr": "learning_rate", "optim.rate": "optim.learning_rate"}    # others' name → ours

@@ -22,7 +22,7 @@ from convsim_mini.core.gradcheck import dense, relative_error
 from convsim_mini.core.layers import l2_normalize_forward, tanh_backward
 from convsim_mini.core.model import Model, loss_and_gradients
 from convsim_mini.core.packed import Packed, frequent_bigrams
-from convsim_mini.core.pairs import Batch
+from convsim_mini.core.batches import Batch
 from convsim_mini.core.transformer_layers import layer_norm_forward
 from convsim_mini.core.initial import initial_parameters
 

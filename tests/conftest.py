@@ -24,7 +24,7 @@ from convsim_mini.fast.devices import device_module
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.core.nli import LABELS
+from convsim_mini.core.multitask import LABELS
 from convsim_mini import load
 from convsim_mini.training.options import config_of, parse
 

@@ -19,7 +19,7 @@ from ..common.arrays_file import load_arrays, save_arrays
 from ..common.cli import UserError, one_line, say, user_errors
 from ..common.files import locked, workplace
 from ..common.show import table
-from ..core.pairs import Split
+from ..core.batches import Split
 from ..core.text import Vocabulary
 from .corpus import Corpus, share_of, some_pairs
 from .formats import default_corpus, parts_of

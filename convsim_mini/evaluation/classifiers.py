@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from ..common.cli import user_errors
-from ..core.nli import nli_features_forward
+from ..core.multitask import nli_features_forward
 from .metrics import pearson
 
 STRENGTHS = (1e-5, 1e-4, 1e-3, 1e-2)    # SentEval's grid of λ

@@ -6,7 +6,7 @@ from typing import Literal, get_args, get_origin
 import msgspec
 
 from ..common.cli import UserError, did_you_mean
-from ..config import GROUPS, SYNONYMS, Config
+from ..config import GROUPS, SYNONYMS, TITLES, Config
 from ..core.model import ENCODERS
 
 
@@ -72,8 +72,8 @@ def _fault(config):
     if is_transformer and (dim % model.heads or dim % 2):
         return f"model.embedding_dim {dim}: expected an even multiple of the {model.heads} heads"
     if model.bag and not is_transformer:
-        return (f"model.bag true: a {ENCODERS[model.encoder].short} has no bag; use it with "
-                "--encoder transformer")
+        return (f"model.bag true: a {TITLES.get(model.encoder, model.encoder)} has no bag; use it "
+                "with --encoder transformer")
     if len(config.columns) not in (0, 2):
         return f"columns {' '.join(config.columns)}: expected two names, for input and response"
     return None

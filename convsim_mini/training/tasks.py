@@ -8,9 +8,7 @@ from typing import NamedTuple
 
 from ..common.cli import UserError
 from ..common.files import checksum
-from ..core import schedule
-from ..core.model import ENCODERS
-from ..core.pairs import Split
+from ..core.batches import GROWN, Split, batches
 from ..data.snli import encode_snli, find_snli, read_snli
 
 
@@ -46,16 +44,16 @@ def batches_of_tasks(config, tasks, first_step=0):
     """
     # with --init, a run sees other batches than the run that it starts from
     config = dataclasses.replace(config, seed=config.seed + (config.stage << 112))
-    batches = []
+    of_tasks = []
     for split, size, steps, done in zip(
             (tasks.conversation, tasks.nli), (config.optim.batch_size, config.optim.nli_batch_size),
             steps_of_tasks(config, config.steps), steps_of_tasks(config, first_step)):
         optim = dataclasses.replace(config.optim, batch_size=size)
         of_task = dataclasses.replace(config, steps=steps, optim=optim)
-        batches.append(schedule.batches(of_task, split, done))
+        of_tasks.append(batches(of_task, split, done))
     for step in itertools.count(first_step):
         is_turn_of_nli = nli_steps(config, step + 1) > nli_steps(config, step)
-        yield next(batches[is_turn_of_nli])
+        yield next(of_tasks[is_turn_of_nli])
 
 
 def nli_steps(config, step):
@@ -72,7 +70,7 @@ def steps_of_tasks(config, steps):
 
 def fitting_batches(config, tasks, workers):
     """A Config whose batches are no larger than the data to train on. Raises UserError."""
-    grown = schedule.GROWN if config.optim.drop_at < 1 else 1
+    grown = GROWN if config.optim.drop_at < 1 else 1
     sizes = {}
     for name, split in (("batch_size", tasks.conversation), ("nli_batch_size", tasks.nli)):
         if not split:
@@ -96,13 +94,12 @@ def with_steps(config, tasks):
         first, size = tasks.nli, optim.nli_batch_size
     elif tasks.nli:
         size *= 1 - config.nli_share                          # the other steps train NLI
-    size *= optim.drop_at + schedule.GROWN * (1 - optim.drop_at)
+    size *= optim.drop_at + GROWN * (1 - optim.drop_at)
     return dataclasses.replace(config, steps=max(1, round(config.epochs * first.pairs / size)))
 
 
 def warn_if_cut(config, lengths):
-    """Print how many sentences a ModelConfig's encoder cuts, if any. lengths: (n,), in pieces"""
-    longest = ENCODERS[config.encoder].longest(config)
-    if longest and (lengths > longest).any():
-        print(f"{(lengths > longest).sum():,} of {len(lengths):,} sentences have more than "
-              f"{longest} pieces of words and are cut off there")
+    """Print how many sentences a Transformer cuts. config: a ModelConfig; lengths: (n,), pieces"""
+    if config.encoder == "transformer" and (cut := (lengths > config.max_tokens).sum()):
+        print(f"{cut:,} of {len(lengths):,} sentences have more than {config.max_tokens} pieces of "
+              "words and are cut off there")

@@ -23,7 +23,7 @@ from ..common.cli import ENDING, UserError, errors_in_one_line, handling, python
 from ..core.embeddings import SparseRows, joined
 from ..core.loop import step_gradients
 from ..core.model import TABLE, TASKS, loss_and_gradients
-from ..core.pairs import Batch
+from ..core.batches import Batch
 
 LESS_MEMORY = "train with a lower --optim.batch_size"    # advice
 

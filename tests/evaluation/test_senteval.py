@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.core.nli import nli_features_forward
+from convsim_mini.core.multitask import nli_features_forward
 from convsim_mini.evaluation import baselines, command, senteval
 from convsim_mini.evaluation.metrics import correlation, pearson, spearman
 from convsim_mini.evaluation.senteval import FILES, TransferTask

@@ -12,7 +12,7 @@ from convsim_mini.core.dropout import Dropout, dropout_forward
 from convsim_mini.core.model import TABLE, Model, encoder_forward, loss_and_gradients
 from convsim_mini.core.optim import SGD, Adaptive
 from convsim_mini.core.packed import Packed
-from convsim_mini.core.pairs import Batch
+from convsim_mini.core.batches import Batch
 from convsim_mini.evaluation.after_training import summary
 from convsim_mini.fast.devices import device_module
 from convsim_mini import load

@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import ModelConfig
-from convsim_mini.core.pairs import Split
+from convsim_mini.core.batches import Split
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.text import Vocabulary
 from convsim_mini.core.initial import initial_parameters

@@ -13,7 +13,7 @@ import pytest
 from convsim_mini import train
 from convsim_mini.training.settings import config_from_dict, flat, settings
 from convsim_mini.core.model import embed, response_forward
-from convsim_mini.core.schedule import rates
+from convsim_mini.core.loop import rates
 from convsim_mini.training.dev import drawn
 from convsim_mini.training.start import initial_model
 from convsim_mini.training.run import describe, load_run, newest

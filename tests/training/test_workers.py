@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from convsim_mini.common.cli import UserError, handling
-from convsim_mini.core.pairs import Split
+from convsim_mini.core.batches import Split
 from convsim_mini.core.ranking import N
 from convsim_mini.training.run import describe, load_run, newest, read_log
 from convsim_mini.training.workers import Workers, launched

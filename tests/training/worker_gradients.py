@@ -17,7 +17,7 @@ import numpy as np
 
 from convsim_mini.config import Config, ModelConfig, OptimConfig
 from convsim_mini.core.arrays import to_device, to_host
-from convsim_mini.core.pairs import Split
+from convsim_mini.core.batches import Split
 from convsim_mini.core.packed import Packed, offsets_of
 from convsim_mini.core.gradcheck import dense
 from convsim_mini.core.initial import parameter_shapes

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .common.arrays_file import in_16_bits
+from .common.files import in_16_bits, write_text
 from .common.cli import UserError, errors_in_one_line
-from .common.files import write_text
 from .data.prepare import corpus_report, open_corpus
 from .core.text import UNKNOWN
 from .data.snli import find_snli

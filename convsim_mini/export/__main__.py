@@ -14,9 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..common.arrays_file import in_16_bits
+from ..common.files import in_16_bits, new_folder, write_text
 from ..common.cli import errors_in_one_line
-from ..common.files import new_folder, write_text
 from ..config import TITLES
 from ..core.model import ENCODERS
 from ..evaluation import sts

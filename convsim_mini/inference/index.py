@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..common.arrays_file import load_arrays, save_arrays
+from ..common.files import OURS, load_arrays, locked, new_folder, save_arrays
 from ..common.cli import UserError, python_m
-from ..common.files import OURS, locked, new_folder
 from ..data.texts import id_of, text_of
 from ..fast.threads import product
 from .tfidf import Tfidf, tfidf_of

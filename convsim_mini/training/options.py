@@ -7,12 +7,12 @@ import os
 
 from ..common.cli import Parser, UserError
 from ..common.lines import read_object
-from ..config import GROUPS, PRESET_OF, PRESETS, SYNONYMS, Config
+from ..config import (
+    GROUPS, PRESET_OF, PRESETS, SYNONYMS, Config, choices_of, config_from_dict, flat, settings)
 from ..core.initial import parameter_shapes
 from ..core.model import ENCODERS
 from ..fast import PLAIN
 from .run import describe
-from .settings import choices_of, config_from_dict, flat, settings
 
 
 def parse(argv):

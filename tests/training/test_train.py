@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
-from convsim_mini.training.settings import config_from_dict, flat, settings
+from convsim_mini.config import config_from_dict, flat, settings
 from convsim_mini.core.model import embed, response_forward
 from convsim_mini.core.loop import rates
 from convsim_mini.training.dev import drawn

@@ -122,7 +122,7 @@ def test_an_epoch_has_every_pair_once_whatever_the_number_of_workers(number):
     config = parse_config(["--optim.batch_size", str(size), "--steps", "100"])
     seen = []
     for place in range(number):
-        played = SimpleNamespace(group=SimpleNamespace(rank=place, size=number))
+        played = SimpleNamespace(rank=place, size=number)
         for batch in islice(batches_of_tasks(config, Tasks(split)), pairs // size):
             seen += Workers.part(played, batch).sentences.ids.tolist()
     assert len(seen) == len(set(seen)) == 2 * size * (pairs // size)

@@ -28,7 +28,7 @@ from .training.run import (
     TRAINING, Run, check_corpus, describe, finished, load_run, lock_of, new_run_folder, newest,
     save_run)
 from .training.tasks import fitting_batches, open_tasks, warn_if_cut, with_steps
-from .training.workers import LESS_MEMORY, SINGLE_WORKER, launched
+from .training.workers import SINGLE_WORKER, launched
 
 UNKNOWN_SHARE = 0.1    # of the words of other pairs
 
@@ -94,19 +94,14 @@ def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
     tasks = open_tasks(config, corpus)
     config = with_steps(fitting_batches(config, tasks, workers.size), tasks)
     drawn(corpus.test, DEV_QUERIES)                           # now, so that mistakes show early
-    for notice in notices(config, corpus):
-        print(f"{notice}\n")
-    return config, corpus, tasks
-
-
-def notices(config, corpus):
-    """Yield what a user should know before training starts."""
-    strange = (np.asarray(corpus.train.ids) == UNKNOWN).mean()
-    if strange > UNKNOWN_SHARE:
-        yield (f"{strange:.0%} of the words have letters that the run of --init does not know; "
-               "train without --init instead")
+    unknown = (np.asarray(corpus.train.ids) == UNKNOWN).mean()
+    if unknown > UNKNOWN_SHARE:
+        print(f"{unknown:.0%} of the words have letters that the run of --init does not know; "
+              "train without --init instead\n")
     if config.pairs_fraction < 1:
-        yield f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of all pairs)"
+        print(f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of all "
+              "pairs)\n")
+    return config, corpus, tasks
 
 
 def starting_model(config, corpus):
@@ -143,12 +138,12 @@ def finish(run, corpus):
     (run.folder / TRAINING).unlink()
 
 
-@errors_in_one_line(LESS_MEMORY)
 def main(argv=None):
     """The command: train or resume, then show the result. Only the first worker shows it."""
     from .evaluation.after_training import pairs_of, summary    # training itself needs none of it
-    workers = launched()    # with one process its methods do nothing: skip them
-    with workers.job():
+    with errors_in_one_line():
+        workers = launched()    # with one process its methods do nothing: skip them
+    with workers.job(), errors_in_one_line("train with a lower --optim.batch_size"):
         with workers.in_turn():
             given = parse(sys.argv[1:] if argv is None else argv)
             folder = given.get("resume")

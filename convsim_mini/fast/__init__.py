@@ -17,6 +17,7 @@ import inspect
 import os
 import sys
 import zlib
+from importlib import import_module
 
 import numpy as np
 
@@ -39,13 +40,13 @@ def install(xp=np):
     A function of core that was changed is named on stderr and gets no twin; nor does the backward
     of a changed forward, or the forward of a changed backward: the two share a cache.
     """
-    from . import host, kernels
     if xp in INSTALLED or os.environ.get(PLAIN, "0") != "0":
         return
     INSTALLED.add(xp)
+    module = import_module(".host" if xp is np else ".kernels", __package__)
     for name, tested in TESTED.items():
         plain = functions(name)
-        twins = [getattr(host if xp is np else kernels, one.__name__, None) for one in plain]
+        twins = [getattr(module, one.__name__, None) for one in plain]
         if all(twins) and checksum(plain) != tested:
             print(f"core/{plain[0].__module__.rpartition('.')[2]}.py: {name} was changed, or what "
                   "it uses; your version runs instead of its faster twin", file=sys.stderr)

@@ -19,13 +19,11 @@ from io import StringIO
 import numpy as np
 
 from ..core.arrays import array_module
-from ..common.cli import ENDING, UserError, errors_in_one_line, handling, python_m
+from ..common.cli import ENDING, UserError, handling, python_m
 from ..core.embeddings import SparseRows, joined
 from ..core.loop import step_gradients
 from ..core.model import TABLE, TASKS, loss_and_gradients
 from ..core.batches import Batch
-
-LESS_MEMORY = "train with a lower --optim.batch_size"    # advice
 
 
 class SingleWorker:
@@ -189,15 +187,14 @@ class Workers:
 
     @contextmanager
     def job(self):
-        """End all workers when one raises an error; otherwise the others would wait forever."""
+        """End all workers when one ends with an error; otherwise the others would wait forever."""
         try:
-            with errors_in_one_line(LESS_MEMORY):
-                yield
+            yield
         except BaseException as error:
             code = getattr(error, "code", 1)
             if code == 0 and self.rank == 0:                  # of --help: now it is their turn
                 self.wait()
-            if self.agreed and code in [128 + number for number in ENDING] or code == 0:
+            if code == 0 or self.agreed and code in [128 + number for number in ENDING]:
                 self.wait()
                 raise
             if not isinstance(error, SystemExit):

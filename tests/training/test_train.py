@@ -98,18 +98,6 @@ def test_the_papers_recipe_trains(arguments, corpus, tmp_path, monkeypatch):
         assert (p != start[name]).any(), name
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("more", [[], ["--text.pieces", "1"]])
-def test_few_distinct_words_are_enough_for_the_default_model(write_tsv, tmp_path, more):
-    # All dimensions of a piece are initialised by an SVD of the pieces' co-occurrences.
-    words = sorted({word for pair in generate_pairs(50) for text in pair
-                    for word in text[:-1].split()})[:60]
-    pairs = [(f"{a} {b} {c}", f"{c} {a}") for a in words for b in words[:10] for c in words[:7]]
-    options = ["--pairs", write_tsv(tmp_path / "pairs.tsv", pairs), "--cache", tmp_path / "cache",
-               "--steps", 2, "--evaluations", 1, "--run", tmp_path / "run", *more]
-    train.train(parse_config([*map(str, options)]))
-
-
 # ---------------------------------------------------------------- what is measured during training
 
 def test_dev_is_measured_by_the_responses_v_prime_of_dev_alone(arguments, corpus):

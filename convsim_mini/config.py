@@ -129,8 +129,7 @@ class Config:
     nli: str | None = None
     """Folder with snli_1.0_train.jsonl and snli_1.0_dev.jsonl, or with snli_1.0/."""
     nli_share: Annotated[float, Meta(gt=0, lt=1)] = 0.05
-    """Share of the steps that train NLI besides conversations (paper §3.1: 5% of the workers train
-    it in every step, which is the same on average)."""
+    """Share of steps that train NLI (paper §3.1: 5% of the workers do, the same on average)."""
     nli_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Share of the NLI pairs, or of the entailments, to train on (the paper's figure 8)."""
     pairs: list[str] = field(default_factory=list)

@@ -52,20 +52,15 @@ def batches_of_tasks(config, tasks, first_step=0):
         of_task = dataclasses.replace(config, steps=steps, optim=optim)
         of_tasks.append(batches(of_task, split, done))
     for step in itertools.count(first_step):
-        is_turn_of_nli = nli_steps(config, step + 1) > nli_steps(config, step)
-        yield next(of_tasks[is_turn_of_nli])
-
-
-def nli_steps(config, step):
-    """How many of the first `step` steps train NLI; these steps are spread evenly."""
-    if len(config.taught) == 2:
-        return math.floor(config.nli_share * step)
-    return step if config.nli_task else 0
+        turn = steps_of_tasks(config, step + 1)[1] - steps_of_tasks(config, step)[1]
+        yield next(of_tasks[turn])                            # 1: NLI's
 
 
 def steps_of_tasks(config, steps):
-    """How many of the first `steps` steps train on conversations, and how many train NLI."""
-    return steps - nli_steps(config, steps), nli_steps(config, steps)
+    """How many of the first `steps` steps train on conversations, and how many NLI, by turns."""
+    share = config.nli_share if "replies" in config.taught else 1.0
+    of_nli = math.floor(share * steps) if config.nli_task else 0
+    return steps - of_nli, of_nli
 
 
 def fitting_batches(config, tasks, workers):

@@ -36,9 +36,8 @@ def config_of(given):
     asked = file | options
     origin = describe(asked["init"]).config if asked.get("init") else None
     below = inherited(origin, asked) if origin else of_preset(asked.get("preset", "chat"))
-    later = {"stage": origin.stage + 1} if origin else {}
-    values = below | file | later | options                   # each overrides those to its left
-    config = config_from_dict(values)
+    stage = {"stage": origin.stage + 1} if origin else {}
+    config = config_from_dict(below | file | stage | options)    # each overrides those to its left
     places = {name: absolute(place) for name in ("init", "nli", "data", "cache", "pairs")
               if (place := getattr(config, name))}
     if config.model.start not in ("corpus", "random"):

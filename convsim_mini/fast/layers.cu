@@ -33,8 +33,8 @@ extern "C" __global__ void layer_norm_backward(const real* dy, const real* norma
         dx[c] = s[row] * (dy[c] * weight[c] - mean - normal[c] * along);
 }
 
-// batch_softmax_forward after the product: the loss's gradient, scale (p − δ) / B, overwrites u · v,
-// and `losses` gets each row's share of the loss. The true response of row i is first + i.
+// batch_softmax_forward after the product: its gradient, scale (p − δ) / B, overwrites u · v, and
+// `losses` gets each row's share of the loss. The true response of row i is first + i.
 extern "C" __global__ void softmax_rows(real* scores, real* losses, int B, int first, real scale) {
     real* row = scores + (i64)blockIdx.x * B;
     real top = MINUS_INFINITY, total = 0, here = scale * row[first + blockIdx.x];

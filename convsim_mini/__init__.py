@@ -15,8 +15,7 @@ change; PROMISES.md, what you can rely on if things go wrong.
 """
 
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -33,15 +32,14 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
         ) -> "SentenceEncoder":
     """Train on your own pairs; → the SentenceEncoder of the step that is best on dev.
 
-    pairs: (message, reply) tuples, a table (a DataFrame, dicts …), or files. run: a new folder;
-    None: a temporary one, deleted with the encoder. settings: those of `python -m
-    convsim_mini.train`, e.g. steps=300, init="runs/chat", columns=["question", "answer"],
-    encoding="cp1252". `encoder.log` holds the training log. From then on, NumPy's own matrix
-    products use one thread. Raises UserError.
+    pairs: (message, reply) tuples, a table (a DataFrame, dicts …), or files. run: a new folder,
+    which gets a copy of the pairs; None: a temporary one, deleted with the encoder. settings: those
+    of `python -m convsim_mini.train`, e.g. steps=300, init="runs/chat", encoding="cp1252",
+    columns=["question", "answer"]. `encoder.log` holds the training log. From then on, NumPy's own
+    matrix products use one thread. Raises UserError.
     """
     import msgspec
 
-    from .data.pairs import write_pairs
     from .evaluation.after_training import pairs_of, summary
     from .inference.sentence_encoder import encoder_of
     from .train import train
@@ -50,18 +48,14 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
 
     temporary: Any = None if run else TemporaryDirectory(prefix="convsim_mini-")
     folder = Path(run or Path(temporary.name, "run")).expanduser()
-    pairs = [*pairs] if isinstance(pairs, Iterator) else pairs    # such as a folder's glob
-    several = pairs if isinstance(pairs, (list, tuple)) else [pairs]
-    files = several if all(isinstance(one, (str, Path)) for one in several) else []    # or a table
-    given = {**settings, "run": folder, "pairs": files or [folder / PAIRS]}
+    given = {**settings, "run": folder, "pairs": [folder / PAIRS]}
     if "columns" in given:
         columns = given["columns"] or ()
         one = isinstance(columns, str)
         given["columns"] = [columns] if one else [*map(str, columns)]    # pandas may have numbers
     config = config_of(msgspec.to_builtins(given, enc_hook=str))    # also paths and NumPy's numbers
     pairs_of(config.data)                                     # now, so that mistakes show early
-    with nullcontext() if files else folder_with_pairs(
-            folder, lambda file: write_pairs(pairs, file, config.columns)):
+    with folder_with_pairs(folder, pairs, config):
         trained = train(config)
     print(summary(trained))
     encoder = encoder_of(trained)

@@ -4,11 +4,13 @@
 27 is on the default corpus's test set (report/README.md). A preset is a named set of changes.
 """
 
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Annotated, Literal, get_args, get_origin
 
+import msgspec
 from msgspec import Meta
 
+from .common.cli import UserError, did_you_mean
 from .core.model import ENCODERS
 from .core.optim import OPTIMIZERS
 
@@ -91,9 +93,6 @@ class OptimConfig:
     """Number of pairs in a batch of NLI (paper §3.1: 128; ours: as many pairs in fewer steps)."""
     nli_weight: PositiveFloat = 30.0
     """Factor on the gradients of NLI's classes (ours: 1, 10, 30 gave 63.5, 66.5, 67.2 on dev)."""
-    nli_workers: Annotated[float, Meta(gt=0, lt=1)] | None = None
-    """With several workers, the share that trains NLI in each step, while the others train on
-    conversations (paper §3.1: 5%), and the weight of NLI's gradients. null: see nli_share."""
     learning_rate: PositiveFloat = 3e-4
     """Learning rate of dense parameters (paper §3.1: 0.01 for SGD; ours: found on dev)."""
     table_learning_rate: PositiveFloat = 0.2
@@ -130,7 +129,7 @@ class Config:
     nli: str | None = None
     """Folder with snli_1.0_train.jsonl and snli_1.0_dev.jsonl, or with snli_1.0/."""
     nli_share: Annotated[float, Meta(gt=0, lt=1)] = 0.05
-    """Share of the steps that train NLI besides conversations (paper §3.1: 5% of the workers)."""
+    """Share of steps that train NLI (paper §3.1: 5% of the workers do, the same on average)."""
     nli_fraction: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Share of the NLI pairs, or of the entailments, to train on (the paper's figure 8)."""
     pairs: list[str] = field(default_factory=list)
@@ -239,6 +238,78 @@ PRESETS = {
         "optim.table_learning_rate": 0.02,           # rows are 22 times shorter than a DAN's
     },
 }
+TITLES = {"dan": "DAN", "transformer": "Transformer"}    # of encoders, for people
 PRESET_OF = {"transformer": "transformer-small"}    # an encoder's, for --encoder; otherwise "chat"
 GROUPS = {"": Config, "text.": TextConfig, "model.": ModelConfig, "optim.": OptimConfig}
 SYNONYMS = {"lr": "learning_rate", "optim.rate": "optim.learning_rate"}    # others' name → ours
+
+
+# ---------------------------------------------------------------- settings by their dotted names
+
+def settings():
+    """Every setting under its dotted name: name → dataclass field."""
+    return {group + setting.name: setting for group, cls in GROUPS.items()
+            for setting in fields(cls) if f"{setting.name}." not in GROUPS}
+
+
+def flat(values, group=""):
+    """Nested dicts as one dict with dotted names."""
+    named = {}
+    for name, value in values.items():
+        if isinstance(value, dict) and not group:             # groups have no groups
+            named |= flat(value, f"{name}.")
+        else:
+            named[group + name] = value
+    return named
+
+
+def config_from_dict(values, where=""):
+    """A dict of settings, nested or with dotted names, as a Config. Raises UserError.
+
+    where: the file that they come from; "": the command line, on which numbers are str
+    """
+    prefix, known = f"{where}: " if where else "--", settings()
+    groups = {group: {} for group in GROUPS}
+    for name, value in flat(values).items():
+        if name not in known:
+            hint = did_you_mean(name, known, SYNONYMS)
+            raise UserError(f"{prefix}{name}: is not a setting{hint}")
+        is_list = known[name].default_factory is not MISSING
+        if is_list and not where and not isinstance(value, (list, tuple)):    # in `fit`
+            value = [value]
+        group, dot, last = name.rpartition(".")
+        try:
+            groups[group + dot][last] = msgspec.convert(value, known[name].type, strict=bool(where))
+        except msgspec.ValidationError as error:
+            expected = str(error).partition(", got")[0].replace("`", "").lower()
+            if choices := choices_of(known[name].type):
+                expected = f"expected {', '.join(choices)}"
+            raise UserError(f"{prefix}{name} {str(value):.200}: {expected}") from None
+    parts = {group[:-1]: cls(**groups[group]) for group, cls in GROUPS.items() if group}
+    config = Config(**groups[""], **parts)
+    if fault := _fault(config):
+        raise UserError(prefix + fault)
+    return config
+
+
+def choices_of(kind):
+    """The strings that a type of Literal[…], or a list of it, allows; () for other types."""
+    if get_origin(kind) is list:
+        return choices_of(*get_args(kind))
+    return get_args(kind) if get_origin(kind) is Literal else ()
+
+
+def _fault(config):
+    """What is wrong with a Config although each of its values is in range, or None."""
+    model, dim = config.model, config.model.embedding_dim
+    if model.encoder not in ENCODERS:
+        return f"model.encoder {model.encoder}: expected {', '.join(ENCODERS)}"
+    is_transformer = model.encoder == "transformer"
+    if is_transformer and (dim % model.heads or dim % 2):
+        return f"model.embedding_dim {dim}: expected an even multiple of the {model.heads} heads"
+    if model.bag and not is_transformer:
+        return (f"model.bag true: a {TITLES.get(model.encoder, model.encoder)} has no bag; use it "
+                "with --encoder transformer")
+    if len(config.columns) not in (0, 2):
+        return f"columns {' '.join(config.columns)}: expected two names, for input and response"
+    return None

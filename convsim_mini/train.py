@@ -8,28 +8,33 @@ learns inference. training/workers.py says how to start several workers.
 import dataclasses
 import json
 import sys
-from contextlib import nullcontext
+import threading
+from contextlib import contextmanager, nullcontext
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from .common.arrays_file import in_16_bits
-from .common.cli import UserError, errors_in_one_line
-from .common.files import write_text
+from .common.files import in_16_bits, write_text
+from .common.cli import ENDING, UserError, errors_in_one_line, handling
 from .data.prepare import corpus_report, open_corpus
+from .core.arrays import array_module, to_device
+from .core.loop import train_steps
+from .core.optim import OPTIMIZERS
 from .core.text import UNKNOWN
 from .data.snli import find_snli
-from .fast.devices import device_module
+from .fast.devices import device_module, machine
 from .fast.threads import use_all_cores
 from .training.dev import DEV_QUERIES, drawn, measuring_dev, scores_on_dev
 from .training.start import initial_model
-from .training.steps import run_steps
+from .training.monitor import Monitor
 from .training.options import config_of, parse
 from .training.run import (
     TRAINING, Run, check_corpus, describe, finished, load_run, lock_of, new_run_folder, newest,
     save_run)
-from .training.tasks import fitting_batches, open_tasks, warn_if_cut, with_steps
-from .training.workers import LESS_MEMORY, SINGLE_WORKER, launched
+from .training.tasks import (
+    batches_of_tasks, fitting_batches, open_tasks, warn_if_cut, with_steps)
+from .training.workers import SINGLE_WORKER, launched
 
 UNKNOWN_SHARE = 0.1    # of the words of other pairs
 
@@ -83,9 +88,6 @@ def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
 
     Raises UserError.
     """
-    if config.optim.nli_workers and (workers.size == 1 or len(config.taught) == 1):
-        raise UserError(f"--optim.nli_workers {config.optim.nli_workers}: expected several workers "
-                        "and --task multitask or entailment; for one worker, use --nli_share")
     device_module(config.device, config.precision, workers.gpu)
     if config.device == "gpu":
         workers.check_nccl()
@@ -98,19 +100,14 @@ def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
     tasks = open_tasks(config, corpus)
     config = with_steps(fitting_batches(config, tasks, workers.size), tasks)
     drawn(corpus.test, DEV_QUERIES)                           # now, so that mistakes show early
-    for notice in notices(config, corpus):
-        print(f"{notice}\n")
-    return config, corpus, tasks
-
-
-def notices(config, corpus):
-    """Yield what a user should know before training starts."""
-    strange = (np.asarray(corpus.train.ids) == UNKNOWN).mean()
-    if strange > UNKNOWN_SHARE:
-        yield (f"{strange:.0%} of the words have letters that the run of --init does not know; "
-               "train without --init instead")
+    unknown = (np.asarray(corpus.train.ids) == UNKNOWN).mean()
+    if unknown > UNKNOWN_SHARE:
+        print(f"{unknown:.0%} of the words have letters that the run of --init does not know; "
+              "train without --init instead\n")
     if config.pairs_fraction < 1:
-        yield f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of all pairs)"
+        print(f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of all "
+              "pairs)\n")
+    return config, corpus, tasks
 
 
 def starting_model(config, corpus):
@@ -122,8 +119,6 @@ def starting_model(config, corpus):
 def run_to_the_end(run, corpus, tasks, workers):
     """Train the first worker's Run to its end; → that Run with its best weights, for the first."""
     run = workers.broadcast(run)
-    if run.config.optim.nli_workers:
-        workers.assign_roles(run.config.optim.nli_workers)
     if workers.rank == 0:
         settings = json.dumps(dataclasses.asdict(run.config), indent=2)
         write_text(run.folder / "config.json", f"{settings}\n")    # for people, and --config
@@ -134,6 +129,60 @@ def run_to_the_end(run, corpus, tasks, workers):
     params.clear()                                            # they are read again
     finish(load_run(run.folder), corpus)
     return load_run(run.folder, run.config.device)
+
+
+def run_steps(run, tasks, dev, workers=SINGLE_WORKER):
+    """Train a Run from its current step to its last; measure and save it `evaluations` times.
+
+    Its parameters change in place if they are on the device already. Ctrl-C, SIGTERM and SIGHUP
+    save a checkpoint after the current step and raise KeyboardInterrupt. A loss that is nan or far
+    too large raises UserError, and no checkpoint is saved. With several workers, only the first
+    one measures, shows progress and saves. dev: a function, Model → its measures on dev
+    """
+    config, leads = run.config, workers.rank == 0
+    xp = device_module(config.device, config.precision, workers.gpu)
+    model = run.model._replace(params=to_device(run.model.params, xp))
+    optimizer = OPTIMIZERS[config.optim.optimizer](model.params)
+    for name, saved in run.state.items():
+        own = optimizer.state[name]
+        own[...] = array_module(own).asarray(saved)
+    batches = islice(batches_of_tasks(config, tasks, run.step), config.steps - run.step)
+    every = -(-config.steps // config.evaluations)
+    monitor = Monitor(run, dev, machine(xp)) if leads else None
+    with monitor.bar if leads else nullcontext(), stop_requested() as stop:
+        if leads and run.step == 0:
+            monitor.measure(0, model)
+        workers.wait()
+        for done, losses in train_steps(model, optimizer, config, batches, run.step,
+                                        workers.gradients):
+            if leads:
+                monitor.after_step(done, losses)
+            due = done == config.steps or done % every == 0
+            stopping = workers.agree(stop.is_set())
+            if due or stopping:
+                if leads:
+                    monitor.checkpoint(done, model, optimizer.state, due)
+                workers.wait()
+            if stopping:
+                raise KeyboardInterrupt
+
+
+@contextmanager
+def stop_requested():
+    """An event that a signal in ENDING sets; a second raises KeyboardInterrupt(first signal)."""
+    asked, signals = threading.Event(), []
+
+    def ask(number, frame):
+        signals.append(number)
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    try:
+        with handling(dict.fromkeys(ENDING, ask)):
+            yield asked
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(*signals[:1]) from None
 
 
 def finish(run, corpus):
@@ -149,12 +198,12 @@ def finish(run, corpus):
     (run.folder / TRAINING).unlink()
 
 
-@errors_in_one_line(LESS_MEMORY)
 def main(argv=None):
     """The command: train or resume, then show the result. Only the first worker shows it."""
     from .evaluation.after_training import pairs_of, summary    # training itself needs none of it
-    workers = launched()    # with one process its methods do nothing: skip them
-    with workers.job():
+    with errors_in_one_line():
+        workers = launched()    # with one process its methods do nothing: skip them
+    with workers.job(), errors_in_one_line("train with a lower --optim.batch_size"):
         with workers.in_turn():
             given = parse(sys.argv[1:] if argv is None else argv)
             folder = given.get("resume")

@@ -24,7 +24,7 @@ from lesson import check, claim, expect, np, plt, seed, show
 from convsim_mini.config import ModelConfig
 from convsim_mini.core.model import Model, embed, loss_and_gradients
 from convsim_mini.core.optim import Adaptive
-from convsim_mini.core.pairs import Batch
+from convsim_mini.core.batches import Batch
 from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.evaluation.metrics import pearson
 from convsim_mini.core.initial import initial_parameters

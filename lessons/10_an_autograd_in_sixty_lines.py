@@ -26,7 +26,7 @@ from convsim_mini.core.gradcheck import dense, numeric_gradient, relative_error
 from convsim_mini.core.losses import batch_softmax_forward
 from convsim_mini.core.model import Model, loss_and_gradients, response_forward
 from convsim_mini.core.packed import Packed, frequent_bigrams, offsets_of, words_and_bigrams
-from convsim_mini.core.pairs import Batch
+from convsim_mini.core.batches import Batch
 from convsim_mini.core.initial import initial_parameters
 
 rng = np.random.default_rng(seed(18))

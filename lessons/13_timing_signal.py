@@ -24,7 +24,7 @@ from convsim_mini.config import ModelConfig
 from convsim_mini.core import transformer
 from convsim_mini.core.attention import attention_forward, timing_signal
 from convsim_mini.core.model import Model
-from convsim_mini.core.nli import cross_entropy_backward, cross_entropy_forward
+from convsim_mini.core.multitask import cross_entropy_backward, cross_entropy_forward
 from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.transformer import transformer_backward, transformer_forward

@@ -20,7 +20,7 @@ from convsim_mini.config import OptimConfig
 from convsim_mini.core.embeddings import SparseRows
 from convsim_mini.core.gradcheck import dense
 from convsim_mini.core.optim import Adaptive, adam, update_rows
-from convsim_mini.core.schedule import rates
+from convsim_mini.core.loop import rates
 
 rng = np.random.default_rng(seed(16))
 
@@ -203,7 +203,7 @@ expect(moves.sum(axis=0).std() / (warming[:, None] * moves).sum(axis=0).std(), 6
 #
 # ## Where this lives
 #
-# - `core/optim.py`: `Adaptive`, `update_rows`. `core/schedule.py`: `rates`. All of this is ours.
+# - `core/optim.py`: `Adaptive`, `update_rows`. `core/loop.py`: `rates`. All of this is ours.
 # - To read further: Duchi et al. (2011), section 1, on rare features; PyTorch's SparseAdam.
 
 # %% [markdown]

@@ -25,9 +25,9 @@ from tqdm import tqdm
 from convsim_mini.config import ModelConfig
 from convsim_mini.core.model import encoder_forward, loss_and_gradients, response_forward
 from convsim_mini.core.optim import Adaptive
-from convsim_mini.core.pairs import batch_order
+from convsim_mini.core.batches import batch_order
 from convsim_mini.core.ranking import draw_candidates, precision
-from convsim_mini.core.schedule import rates
+from convsim_mini.core.loop import rates
 from convsim_mini.evaluation.baselines import fitted_on_train
 from convsim_mini.inference.tfidf import tfidf
 from convsim_mini.evaluation.response import model_ranks, ranks_of_truth
@@ -411,7 +411,7 @@ claim("P@1 that the matrices' warm-up adds, points", end[0] - cold["matrices"], 
 #
 # ## Where this lives
 #
-# - `core/loop.py`: `train_steps` is this lesson's loop. `core/schedule.py`: `rates`, `batches`.
+# - `core/loop.py`: `train_steps` is this lesson's loop. `rates` is next to it; `core/batches.py`: `batches`.
 # - `core/ranking.py`: `draw_candidates`, `true_ranks`; ties count against the model, or all
 #   sentences alike would score 100%.
 # - The paper, §3.1: SGD, rate 0.01, batches of 128, 40 million steps; §4.1: 56.1% P@1 for the DAN.

@@ -29,11 +29,11 @@ from convsim_mini.config import ModelConfig
 from convsim_mini.core.gradcheck import layer_error
 from convsim_mini.core.layers import feed_forward, feed_forward_backward, l2_normalize_forward
 from convsim_mini.core.model import TASKS, Model, embed, loss_and_gradients
-from convsim_mini.core.nli import (
+from convsim_mini.core.multitask import (
     LABELS, cross_entropy_backward, cross_entropy_forward, nli_features_backward,
     nli_features_forward)
 from convsim_mini.core.optim import Adaptive
-from convsim_mini.core.pairs import Batch, Split
+from convsim_mini.core.batches import Batch, Split
 from convsim_mini.core.text import Vocabulary
 from convsim_mini.evaluation.nli import classify
 from convsim_mini.core.initial import initial_parameters
@@ -327,7 +327,7 @@ claim("with NLI: AUC within a topic", within["conversations and NLI"], low=0.98)
 #
 # ## Where this lives
 #
-# - `core/nli.py`: `nli_features_forward`, `nli_features_backward`, `classifier_forward`;
+# - `core/multitask.py`: `nli_features_forward`, `nli_features_backward`, `classifier_forward`;
 #   `core/model.py`: `TASKS`, `loss_and_gradients`; `training/tasks.py`: `nli_steps`.
 # - The paper, §2.4 and figure 5: these features, one hidden layer of 512; it starts from the Reddit
 #   model, and 5% of the workers train SNLI (§3.1). In the library NLI's gradient has a factor,

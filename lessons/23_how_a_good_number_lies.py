@@ -27,7 +27,7 @@ from small_encoder import corpus_of, first_pairs
 from convsim_mini.config import Config, ModelConfig, OptimConfig, TextConfig
 from convsim_mini.core.loop import train_steps
 from convsim_mini.core.optim import Adaptive
-from convsim_mini.core.pairs import batch_order
+from convsim_mini.core.batches import batch_order
 from convsim_mini.core.ranking import draw_candidates
 from convsim_mini.core.text import tokenize
 from convsim_mini.data.corpus import text_key

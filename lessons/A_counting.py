@@ -21,7 +21,7 @@ sys.path += [".", "lessons"]
 from lesson import check, claim, expect, np, plt, seed, show
 from before_training import D, Untrained, unit
 from convsim_mini.core.gradcheck import numeric_gradient, relative_error
-from convsim_mini.core.pairs import Split
+from convsim_mini.core.batches import Split
 from convsim_mini.evaluation.sts import lead as lead_in_r
 from convsim_mini.training.start import cooccurrences, left_singular_vectors, ppmi_svd
 

@@ -27,9 +27,9 @@ from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forwa
 from convsim_mini.core.model import (
     TASKS, Task, loss_and_gradients, response_backward, response_forward)
 from convsim_mini.core.optim import Adaptive
-from convsim_mini.core.pairs import batch_order
+from convsim_mini.core.batches import batch_order
 from convsim_mini.core.ranking import draw_candidates, precision
-from convsim_mini.core.schedule import rates
+from convsim_mini.core.loop import rates
 from convsim_mini.evaluation.response import model_ranks
 from convsim_mini.training.start import initial_model
 

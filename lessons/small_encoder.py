@@ -10,8 +10,8 @@ from tqdm import tqdm
 from convsim_mini.config import Config, ModelConfig, OptimConfig, TextConfig
 from convsim_mini.core.model import loss_and_gradients
 from convsim_mini.core.optim import Adaptive
-from convsim_mini.core.pairs import Split, batch_order
-from convsim_mini.core.schedule import rates
+from convsim_mini.core.batches import Split, batch_order
+from convsim_mini.core.loop import rates
 from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.data.corpus import Corpus
 from convsim_mini.data.formats import default_corpus

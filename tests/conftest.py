@@ -24,7 +24,7 @@ from convsim_mini.fast.devices import device_module
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.core.nli import LABELS
+from convsim_mini.core.multitask import LABELS
 from convsim_mini import load
 from convsim_mini.training.options import config_of, parse
 
@@ -42,7 +42,7 @@ hypothesis.settings.register_profile("repeatable", derandomize=True, max_example
 hypothesis.settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parent.parent
-# where processes find the package, and other_system/ if it is in use
+# where processes find the package, and gpu/vgpu/ if it is in use
 PATH = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 
 SMALL = ("--text.pieces 300 --text.bigrams 500 --model.embedding_dim 16 --model.layers 16 "

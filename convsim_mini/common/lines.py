@@ -37,12 +37,7 @@ NOT_TEXT = {    # how files that are not text begin, and what to do
     b"\x1f\x8b\x08\x00": "compressed with gzip; give it a name that ends in .gz",
     b"\x1f\x8b\x08\x08": "compressed with gzip; give it a name that ends in .gz",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; give it a name that ends in .zst",
-    b"BZh9": "compressed with bzip2; unpack it",
-    b"\xfd7zX": "compressed with xz; unpack it",
-    b"%PDF": "a PDF; save its text as a plain text file",
-    b"{\\rt": "an RTF document; save it as plain text",
-    b"SQLi": "an SQLite database; export the table as CSV",
-    b"PAR1": "a Parquet file; give it a name that ends in .parquet"}
+    b"%PDF": "a PDF; save its text as a plain text file"}
 CODE_PAGES = "cp1252", "gb18030", "big5", "shift_jis", "cp949", "cp1251"    # tried in a message
 SUFFIXES = {".gz": gzip.open, ".zst": open_zstd}
 

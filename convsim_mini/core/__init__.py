@@ -9,22 +9,21 @@ training computes, and how it is measured:
     layers        linear layer, tanh, unit length, each with its gradient
     embeddings    bags of rows of a table, and the table's sparse gradient
     dan           the default encoder: a bag goes through fully connected layers
-    pairs         pairs → batches
+    batches       pairs → batches, and which pairs each step sees
     losses        batch softmax: the other responses of a batch are the wrong ones
     model         encoder, response network and loss; all gradients of one step
     optim         gradients → new parameters
-    schedule      which pairs each step sees, and how fast it learns
-    loop          step after step
+    loop          step after step, and how fast it learns
     ranking       P@N: how often the true response is picked
     bi_encoder    sentences in, unit vectors out
 
-Part two, the rest of the paper; transformer and nli register themselves in the dicts of model:
+Part two, the rest of the paper; transformer and multitask enter themselves in the dicts of model:
 
     dropout       random bits from a counter
     attention     which word attends to which; the timing signal
     transformer_layers    layer norm and the other layers that only a Transformer has
     transformer   the other encoder, layer by layer, forward and backward
-    nli           natural language inference, the second task
+    multitask     natural language inference, the second task
     initial       the shapes and initial values of all parameters, including part one's
     gradcheck     numeric gradients, with which all the others are checked
 
@@ -36,4 +35,4 @@ minimal.py has shorter names for the same things: table is "encoder.embedding.we
 words_and_bigrams, encode is dan_forward, update is Adaptive.step.
 """
 
-from . import nli, transformer    # noqa: F401  (they register themselves)
+from . import multitask, transformer    # noqa: F401  (they register themselves)

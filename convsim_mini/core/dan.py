@@ -1,6 +1,5 @@
 """The deep averaging network: a bag of words and bigrams, then fully connected layers."""
 
-from .arrays import array_module, to_device
 from .embeddings import TABLE, embedding_bag_backward, embedding_bag_forward
 from .layers import feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward
 from .packed import words_and_bigrams
@@ -40,7 +39,5 @@ def word_bag(model, packed):
 
     Its backward is embedding_bag_backward.
     """
-    table = model.params[TABLE]
     rows = words_and_bigrams(packed, model.word_rows, model.bigrams)
-    rows, lengths = to_device((rows, packed.lengths), array_module(table))
-    return embedding_bag_forward(table, rows, lengths)
+    return embedding_bag_forward(model.params[TABLE], rows, packed.lengths)

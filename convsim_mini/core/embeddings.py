@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from .arrays import array_module, to_host, twinned
+from .arrays import array_module, to_device, to_host, twinned
 from .packed import Packed
 
 TABLE = "encoder.embedding.weight"    # the name of the table among the parameters
@@ -24,12 +24,13 @@ def embedding_bag_forward(table, rows, lengths):
     "sqrtn" divides by the root of the number of rows; PyTorch's EmbeddingBag has sum and mean.
 
     table: (R, d); rows: Packed, the numbers of M table rows (words and bigrams) in B sentences;
-    lengths: (B,), the number of words in each sentence → y: (B, d), cache
+    lengths: (B,), the number of words in each sentence; both on the host → y: (B, d), cache
     """
-    scale = (1 / array_module(lengths).sqrt(lengths)).astype(table.dtype)[:, None]    # (B, 1)
+    scale = (1 / np.sqrt(lengths)).astype(table.dtype)[:, None]           # (B, 1)
+    rows, sources, scale = to_device((rows, rows.sentence_numbers, scale), array_module(table))
     y = sum_rows(table, rows)                                 # (B, d)
     y *= scale
-    return y, (rows.ids, rows.sentence_numbers, scale)
+    return y, (rows.ids, sources, scale)
 
 
 def embedding_bag_backward(dy, cache):

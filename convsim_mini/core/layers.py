@@ -5,7 +5,7 @@ starts with the forward that it differentiates; dx is ∂loss/∂x. Results have
 device of the inputs.
 """
 
-from .arrays import array_module, matmul
+from .arrays import array_module, matmul, twinned
 
 
 def linear_forward(x, weight, bias=None):
@@ -33,6 +33,7 @@ def tanh_forward(x):
     return y, y
 
 
+@twinned
 def tanh_backward(dy, cache):
     """Forward: y = tanh x. ∂y/∂x = 1 − tanh² x = 1 − y², and y is the cache: (n, …) → (n, …)."""
     return dy * (1 - cache * cache)

@@ -1,7 +1,8 @@
-"""The training loop: a batch forward and backward, an update, repeat."""
+"""The training loop: a batch forward and backward, an update, repeat; and the learning rates."""
 
 from .model import TASKS, loss_and_gradients
-from .schedule import rates
+
+DROPPED = 0.1    # from drop_at on: factor on the rates (§3.1)
 
 
 def step_gradients(model, config, batch, step):
@@ -22,3 +23,21 @@ def train_steps(model, optimizer, config, batches, first=0, gradients=step_gradi
         pairs = len(batch.sentences.lengths) // 2
         optimizer.step(model.params, grads, *rates(config.optim, step, config.steps, pairs))
         yield step + 1, losses
+
+
+def rates(optim, step, steps, pairs):
+    """The learning rates of one step: (for dense parameters, for tables).
+
+    losses.py computes the mean loss. For the sum, SGD's rates are `pairs` times as large. Adaptive
+    needs no such factor: it divides by the gradient's size.
+    optim: an OptimConfig; step: from 0; steps: how many in all; pairs: how many in this batch
+    """
+    first, left = optim.warmup * steps, (1 - optim.warmup) * steps
+    rise = (step + 1) / first if first else 1                 # to 1 over the share `warmup`
+    fall = (steps - step) / left if optim.decay == "linear" and left else 1    # then to 0
+    factor = min(1, rise, fall)
+    if step >= optim.drop_at * steps:                         # the paper's last quarter
+        factor *= DROPPED
+    if optim.loss == "sum" and optim.optimizer == "sgd":
+        factor *= pairs
+    return factor * optim.learning_rate, factor * optim.table_learning_rate

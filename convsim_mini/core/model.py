@@ -32,27 +32,22 @@ class Model(NamedTuple):
 # ---------------------------------------------------------------- sentences to vectors
 
 class Encoder(NamedTuple):
-    """An encoder's functions, and what other code needs to know about it. config: a ModelConfig.
+    """An encoder's functions. config: a ModelConfig.
 
-    The names of its parameters begin with "encoder."; a "…norm.weight" starts at one, a "…bias" at
-    zero. Its last steps are feed_forward(model, "encoder", x) and scaling to unit length.
+    The names of its parameters begin with "encoder.". Its last steps are
+    feed_forward(model, "encoder", x) and scaling to unit length.
     """
 
-    title: str               # its full name
-    short: str               # its name in tables
     forward: Callable        # (Model, Packed on the host, key) → unit vectors (B, e), cache
     backward: Callable       # (du (B, e), cache) → gradients by parameter name
     # What follows is for part two.
-    shapes: Callable = lambda config: {}            # name → shape of parameters that only it has
+    shapes: Callable = lambda config: {}    # name → shape, kind (see initial.py) of those only here
     has_bigrams: Callable = lambda config: False    # whether its table holds rows for bigrams
     table_divisor: Callable = lambda width: 1.0     # of the table's initial values
-    longest: Callable = lambda config: None         # the most words that it reads, or None
-    attention: Callable | None = None    # (Model, Packed) → weights by layer, (g, h, n, n) by group
-    words_at_once: int = 2**14           # most that `embed` encodes at once
 
 
-ENCODERS = {"dan": Encoder("deep averaging network", "DAN", dan_forward, dan_backward,
-                           has_bigrams=lambda config: True, words_at_once=2**20)}
+ENCODERS = {"dan": Encoder(dan_forward, dan_backward, has_bigrams=lambda config: True)}
+WORDS_AT_ONCE = 2**14    # most that `embed` encodes at once, but at least one sentence
 
 
 def encoder_forward(model, packed, key=()):
@@ -80,9 +75,9 @@ def embed(model, packed, batch_size=1024):
     Raises FloatingPointError as `checked_finite` does.
     """
     parts = [np.empty((0, model.config.layers[-1]), model.params[TABLE].dtype)]
-    first, at_once = 0, ENCODERS[model.config.encoder].words_at_once
+    first = 0
     while first < len(packed.lengths):                        # few long ones, or many short ones
-        limit = packed.offsets[first] + at_once               # but at least one sentence
+        limit = packed.offsets[first] + WORDS_AT_ONCE
         full = np.searchsorted(packed.offsets, limit, "right") - 1
         last = max(first + 1, min(first + batch_size, full))
         u, _ = encoder_forward(model, packed.part(first, last), key=None)

@@ -130,16 +130,18 @@ def f_of(name):
 
 
 def transformer_shapes(config):
-    """Name → shape of the parameters that only a Transformer has. config: a ModelConfig"""
+    """Name → shape, kind of the parameters that only a Transformer has. config: a ModelConfig"""
     d, hidden = config.embedding_dim, config.hidden
-    layer = {"attention.norm": (d,), "attention.qkv": (d, 3 * d), "attention.output": (d, d),
-             "feed_forward.norm": (d,), "feed_forward.linear0": (d, hidden),
-             "feed_forward.linear1": (hidden, d)}
-    weights = {f"layer{k}.{name}": shape for k in range(config.transformer_layers)
-               for name, shape in layer.items()} | {"norm": (d,)}
-    bag = {"encoder.bag.weight": (d, config.layers[-1])} if config.bag else {}
-    return bag | {f"encoder.{name}.{kind}": shape if kind == "weight" else shape[-1:]
-                  for name, shape in weights.items() for kind in ("weight", "bias")}
+    layer = {"attention.norm": ((d,), "ones"), "attention.qkv": ((d, 3 * d), "qkv"),
+             "attention.output": ((d, d), "uniform"), "feed_forward.norm": ((d,), "ones"),
+             "feed_forward.linear0": ((d, hidden), "uniform"),
+             "feed_forward.linear1": ((hidden, d), "uniform")}
+    weights = {f"layer{k}.{name}": weight for k in range(config.transformer_layers)
+               for name, weight in layer.items()} | {"norm": ((d,), "ones")}
+    bag = {"encoder.bag.weight": ((d, config.layers[-1]), "identity")} if config.bag else {}
+    return bag | {f"encoder.{name}.{part}": (shape, kind) if part == "weight" else
+                  (shape[-1:], "zeros")
+                  for name, (shape, kind) in weights.items() for part in ("weight", "bias")}
 
 
 def bag_forward(model, packed):
@@ -180,6 +182,5 @@ def attention_weights(model, packed):
 
 
 ENCODERS["transformer"] = Encoder(
-    "Transformer", "Transformer", transformer_forward, transformer_backward, transformer_shapes,
-    has_bigrams=lambda config: config.bag, table_divisor=math.sqrt,
-    longest=lambda config: config.max_tokens, attention=attention_weights)
+    transformer_forward, transformer_backward, transformer_shapes,
+    has_bigrams=lambda config: config.bag, table_divisor=math.sqrt)

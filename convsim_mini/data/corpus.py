@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.pairs import Split
+from ..core.batches import Split
 from ..core.text import Vocabulary
 
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import regex
 
 from ..common.cli import UserError, say
-from ..common.files import write_text
 from ..common.lines import chunked
 from .conversations import adjacent_turns, in_order, messages_of, replies
 from .doubts import Doubts
@@ -174,11 +173,13 @@ def _name(value):
     return "" if str(value) in MISSING else str(value)
 
 
-def write_pairs(table, path, columns):
-    """Write the pairs of a table (see `rows_of_table`) into a .jsonl with these columns."""
-    if hasattr(table, "__len__") and not len(table):
-        raise UserError("pairs is empty; give 500 pairs or more")
-    names = (*(columns or FIELDS), *AUTHORS, CONVERSATION[0])
-    parts = read_rows(table, reading=Reading(tuple(columns)))
-    pairs = chain.from_iterable(part.pairs for part in parts)
-    write_text(path, "".join(f"{json.dumps(dict(zip(names, pair)))}\n" for pair in pairs))
+def write_pairs(sources, path, reading=Reading()):
+    """Write the pairs of files and tables into a .jsonl, under reading's columns."""
+    names = (*(reading.columns or FIELDS), *AUTHORS, CONVERSATION[0])
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        for source in sources:
+            if hasattr(source, "__len__") and not len(source):
+                raise UserError("pairs is empty; give 500 pairs or more")
+            for part in read_rows(source, reading=reading):
+                for pair in part.pairs:
+                    file.write(f"{json.dumps(dict(zip(names, pair)))}\n")

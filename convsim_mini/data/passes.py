@@ -17,7 +17,7 @@ import numpy as np
 from ..common.cli import progress
 from ..common.processes import local_processes, map_in_order
 from ..core.packed import Packed, offsets_of
-from ..core.pairs import Split
+from ..core.batches import Split
 from ..core.text import tokenize
 from .corpus import some_pairs, text_key
 from .pairs import left_out, read_rows

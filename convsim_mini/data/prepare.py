@@ -15,11 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..common.arrays_file import load_arrays, save_arrays
+from ..common.files import load_arrays, locked, save_arrays, workplace
 from ..common.cli import UserError, one_line, say, user_errors
-from ..common.files import locked, workplace
 from ..common.show import table
-from ..core.pairs import Split
+from ..core.batches import Split
 from ..core.text import Vocabulary
 from .corpus import Corpus, share_of, some_pairs
 from .formats import default_corpus, parts_of

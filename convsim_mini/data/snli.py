@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 
 from ..common.cli import UserError, progress
-from ..core.nli import LABELS
-from ..core.pairs import Split
+from ..core.multitask import LABELS
+from ..core.batches import Split
 from .corpus import share_of
 from .split import SPLITS
 from .labelled import DataSet, find, rows_of

@@ -13,7 +13,7 @@ import scipy.stats
 from ..common.cli import UserError, errors_in_one_line, progress
 from ..common.show import table
 from ..training.run import PLACES, load_run
-from ..training.settings import flat
+from ..config import flat
 from . import EVALUATIONS, evaluation_of
 from .__main__ import parser_of
 from .metrics import without_interval

@@ -13,7 +13,8 @@ from itertools import chain, islice
 
 import numpy as np
 
-from ..core.model import ENCODERS
+from ..config import TITLES
+from ..core.transformer import attention_weights
 from ..core.text import tokenize
 from ..inference.index import LINE, index_of, rows_of_texts
 from ..inference.replies import best_replies, pairs_of_run, replies_of_run
@@ -99,14 +100,13 @@ def neighbours(explored, sentence):
 def attention(explored, sentence, word=0):
     """How strongly each head attends from one piece of a word to every piece, layer by layer. Click
     a piece to choose it. Lesson 12, One attention head, explains attention."""
-    encoder = ENCODERS[explored.run.config.model.encoder]
-    if not encoder.attention:
-        return {"status": f"A {encoder.short} has no attention; runs trained with "
+    if (encoder := explored.run.config.model.encoder) != "transformer":
+        return {"status": f"A {TITLES.get(encoder, encoder)} has no attention; runs trained with "
                           "--encoder transformer have it."}
     vocabulary = explored.run.vocabulary
     packed = vocabulary.encode([sentence])
     pieces = [*map(vocabulary.token, packed.ids[:explored.run.config.model.max_tokens].tolist())]
-    layers = encoder.attention(explored.run.model, packed)
+    layers = attention_weights(explored.run.model, packed)
     weights = np.concatenate([layer[0] for layer in layers])              # (layers, heads, n, n)
     word = min(word, len(pieces) - 1)
     head = [{"content": piece, "word": k, "pressed": k == word} for k, piece in enumerate(pieces)]

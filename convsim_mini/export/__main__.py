@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..common.arrays_file import in_16_bits
+from ..common.files import in_16_bits, new_folder, write_text
 from ..common.cli import errors_in_one_line
-from ..common.files import new_folder, write_text
+from ..config import TITLES
 from ..core.model import ENCODERS
 from ..evaluation import sts
 from ..evaluation.__main__ import parser_of
@@ -72,8 +72,8 @@ def card(run, encoder, folder, measured):
     name = folder.resolve().name
     return Path(PACKAGE, "export/card.md").read_text(encoding="utf-8").format(
         title=name, quoted=json.dumps(name, ensure_ascii=False), numbers=encoder.dimension,
-        encoder=ENCODERS[run.config.model.encoder].title, data=training_data(run),
-        measured=measured, note=sts.OWN_NOTE)
+        encoder=TITLES.get(run.config.model.encoder, run.config.model.encoder),
+        data=training_data(run), measured=measured, note=sts.OWN_NOTE)
 
 
 @errors_in_one_line()

@@ -17,10 +17,11 @@ import inspect
 import os
 import sys
 import zlib
+from importlib import import_module
 
 import numpy as np
 
-from ..core import arrays, attention, dropout, embeddings, losses, optim, transformer_layers
+from ..core import arrays, attention, dropout, embeddings, layers, losses, optim, transformer_layers
 
 PLAIN = "CONVSIM_PLAIN"
 INSTALLED = set()    # numpy, cupy or both: twins for their arrays are installed
@@ -28,8 +29,9 @@ TESTED = {           # functions that have a twin, with the `checksum` that thei
     "matmul": "04aaa649", "sum_rows": "80090cc3", "sgd": "4501e18f",
     "adam": "526e5a0d", "update_rows": "2243fddd", "batch_softmax": "4754d19b",
     "attention": "8828521d", "dropout": "fcf8b2d9", "layer_norm": "b13e48b6",
+    "tanh_backward": "2ae353da",
 }
-MODULES = arrays, attention, dropout, embeddings, losses, optim, transformer_layers
+MODULES = arrays, attention, dropout, embeddings, layers, losses, optim, transformer_layers
 
 
 def install(xp=np):
@@ -38,13 +40,13 @@ def install(xp=np):
     A function of core that was changed is named on stderr and gets no twin; nor does the backward
     of a changed forward, or the forward of a changed backward: the two share a cache.
     """
-    from . import host, kernels
     if xp in INSTALLED or os.environ.get(PLAIN, "0") != "0":
         return
     INSTALLED.add(xp)
+    module = import_module(".host" if xp is np else ".kernels", __package__)
     for name, tested in TESTED.items():
         plain = functions(name)
-        twins = [getattr(host if xp is np else kernels, one.__name__, None) for one in plain]
+        twins = [getattr(module, one.__name__, None) for one in plain]
         if all(twins) and checksum(plain) != tested:
             print(f"core/{plain[0].__module__.rpartition('.')[2]}.py: {name} was changed, or what "
                   "it uses; your version runs instead of its faster twin", file=sys.stderr)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..common.cli import UserError
 
-FILES = ("layers.cu", "embeddings.cu", "attention.cu", "losses.cu", "optim.cu")
+FILES = ("layers.cu", "embeddings.cu", "attention.cu", "optim.cu")
 HERE = Path(__file__).parent
 OWN_ARRAYS = 1024            # bytes of shared memory that the code of a kernel may declare
 WITHOUT_ASKING = 48 * 1024   # bytes of it that any block may have
@@ -42,6 +42,13 @@ def _pointer(x):
     if not x._c_contiguous:                                   # CuPy's; x.flags costs ten times more
         raise ValueError(f"a kernel needs a C-contiguous array, not one with strides {x.strides}")
     return x
+
+
+@cache
+def elementwise(*code):
+    """CuPy's ElementwiseKernel of this code, compiled at its first call."""
+    import cupy
+    return cupy.ElementwiseKernel(*code)
 
 
 def like(x, *shape, dtype=None):

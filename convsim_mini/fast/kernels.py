@@ -10,7 +10,7 @@ import numpy as np
 from ..core.dropout import NO_DROPOUT
 from ..core.embeddings import joined
 from ..core.transformer_layers import EPSILON
-from .cuda import launch, like
+from .cuda import elementwise, launch, like
 
 PARAMETERS = np.dtype([(name, np.uint64, 96)                  # struct Parameters in optim.cu
                        for name in ("p", "grad", "mean", "square", "size")])
@@ -22,7 +22,12 @@ def _bits(dropout):
     return dropout.key, round(256 * dropout.rate)
 
 
-# ---------------------------------------------------------------- embeddings.py, losses.py
+# ---------------------------------------------------------------- layers.py to losses.py
+
+def tanh_backward(dy, cache):
+    return elementwise("T dy, T y", "T dx", "dx = dy * (1 - y * y)", "tanh_backward")(dy, cache)
+
+
 
 def sum_rows(table, packed):
     y = like(table, len(packed.offsets) - 1, table.shape[1])
@@ -33,17 +38,14 @@ def sum_rows(table, packed):
 
 
 def batch_softmax_forward(u, v, scale=1.0, first=0):
-    losses, p = like(u, len(u)), u @ v.T
-    launch("losses.softmax_rows", (len(p),), WARP, p, losses, len(v), first, scale)
-    return losses.sum() / len(v), (u, v, scale, p, first)
+    losses, duv = like(u, len(u)), u @ v.T                    # of dloss = 1
+    launch("layers.softmax_rows", (len(u),), WARP, duv, losses, len(v), first, scale)
+    return losses.sum(), (u, v, duv)
 
 
 def batch_softmax_backward(dloss, cache):
-    u, v, scale, p, first = cache
-    factor = float(dloss * scale / len(v))
-    duv = p * factor
-    of_truth = duv.diagonal(first)                            # in CuPy, a view that may be written
-    of_truth -= factor
+    u, v, duv = cache
+    duv = duv if dloss == 1 else duv * dloss
     return duv @ v, duv.T @ u
 
 

@@ -1,4 +1,4 @@
-// The kernels of layer norm, in which a block is one warp and has one row, and of dropout.
+// Layer norm and the batch softmax, in which a block is one warp and has one row; dropout.
 
 extern "C" __global__ void layer_norm_forward(const real* x, const real* weight, const real* bias,
                                               real* y, real* normal, real* scale, int d,
@@ -31,6 +31,21 @@ extern "C" __global__ void layer_norm_backward(const real* dy, const real* norma
     along = warp_sum(along) / d;
     for (int c = threadIdx.x; c < d; c += 32)
         dx[c] = s[row] * (dy[c] * weight[c] - mean - normal[c] * along);
+}
+
+// batch_softmax_forward after the product: its gradient, scale (p − δ) / B, overwrites u · v, and
+// `losses` gets each row's share of the loss. The true response of row i is first + i.
+extern "C" __global__ void softmax_rows(real* scores, real* losses, int B, int first, real scale) {
+    real* row = scores + (i64)blockIdx.x * B;
+    real top = MINUS_INFINITY, total = 0, here = scale * row[first + blockIdx.x];
+    for (int j = threadIdx.x; j < B; j += 32) top = max(top, scale * row[j]);
+    top = warp_max(top);
+    __syncwarp();                                             // all have read `here`
+    for (int j = threadIdx.x; j < B; j += 32) total += row[j] = exp(scale * row[j] - top);
+    total = warp_sum(total);
+    for (int j = threadIdx.x; j < B; j += 32)
+        row[j] = (row[j] / total - (j == first + blockIdx.x)) * scale / B;
+    if (threadIdx.x == 0) losses[blockIdx.x] = (log(total) + top - here) / B;
 }
 
 // dropout_forward and dropout_backward: a thread has one value.

@@ -8,7 +8,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
-from threading import Event, Lock
+from threading import Lock
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -31,15 +31,7 @@ def number_of_cores():
 
 @cache
 def _threads():
-    """A pool with all its threads started, or None if the system refuses to start one."""
-    pool, started = ThreadPoolExecutor(number_of_cores() - 1), Event()
-    try:
-        for _ in range(number_of_cores() - 1):
-            pool.submit(started.wait)                         # one that waits takes no second task
-    except RuntimeError:
-        pool = None
-    started.set()
-    return pool
+    return ThreadPoolExecutor(number_of_cores() - 1)
 
 
 if hasattr(os, "register_at_fork"):                           # a fork has the pool, not its threads
@@ -47,14 +39,12 @@ if hasattr(os, "register_at_fork"):                           # a fork has the p
 
 
 def on_all_cores(function, parts):
-    """[function(part) for part in parts], with each part in its own thread if there are threads.
+    """[function(part) for part in parts], with each part in its own thread.
 
     This pays off above 0.1 ms of work. When this thread has done the first part, it also computes
     the parts that no thread has begun, because a thread may start late on a busy machine.
     """
     first, *others = parts
-    if not others or not _threads():
-        return [function(part) for part in parts]
     running = [_threads().submit(function, part) for part in others]
     results = [function(first)]
     for part, task in zip(others, running):

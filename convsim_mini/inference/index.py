@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..common.arrays_file import load_arrays, save_arrays
+from ..common.files import OURS, load_arrays, locked, new_folder, save_arrays
 from ..common.cli import UserError, python_m
-from ..common.files import OURS, locked, new_folder
 from ..common.lines import chunked, text_lines
 from ..core.packed import offsets_of
 from ..core.ranking import settled
@@ -186,8 +185,8 @@ class Index:
         for part in chunked(sentences, AT_ONCE):              # scores of all rows: (q, n)
             learned = product(self.vectors, self.encoder.encode(part).T).T
             counted = self.tfidf.scores(part) if words else repeat(np.zeros(len(self), np.float32))
-            found += [self._hits(*scores, words, top) if sentence.strip() else []
-                      for sentence, *scores in zip(part, learned, counted)]
+            found += [self._hits(meaning, by_words, words, top) if sentence.strip() else []
+                      for sentence, meaning, by_words in zip(part, learned, counted)]
         return found
 
     def _hits(self, meaning: np.ndarray, counted: np.ndarray, words: float, top: int) -> list[Hit]:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..common.cli import UserError, progress, python_m, say
+from ..config import TITLES
 from ..core.arrays import array_module
 from ..core.bi_encoder import BiEncoder
-from ..core.model import ENCODERS
 from ..core.text import UNKNOWN
 from ..data.layouts import Reading
 from ..data.texts import texts_of
@@ -40,7 +40,7 @@ class SentenceEncoder(BiEncoder):
         self.folder = None    # where `fit` put the run; a temporary one lives as long as this
 
     def __repr__(self) -> str:
-        kind = ENCODERS[self.model.config.encoder].short
+        kind = TITLES.get(self.model.config.encoder, self.model.config.encoder)
         return (f"SentenceEncoder({kind}, {len(self.vocabulary.pieces):,} pieces → "
                 f"{self.dimension:,} dimensions)")
 

@@ -6,7 +6,7 @@ from ..common.cli import user_errors
 from ..core.arrays import array_module, to_device, to_host
 from ..core.losses import loss_of
 from ..core.model import TABLE, embed, respond
-from ..core.nli import classifier_forward
+from ..core.multitask import classifier_forward
 from ..core.ranking import N, candidate_scores, draw_candidates, precision, settled, true_ranks
 from ..fast.threads import product
 

@@ -7,12 +7,12 @@ import os
 
 from ..common.cli import Parser, UserError
 from ..common.lines import read_object
-from ..config import GROUPS, PRESET_OF, PRESETS, SYNONYMS, Config
+from ..config import (
+    GROUPS, PRESET_OF, PRESETS, SYNONYMS, Config, choices_of, config_from_dict, flat, settings)
 from ..core.initial import parameter_shapes
 from ..core.model import ENCODERS
 from ..fast import PLAIN
 from .run import describe
-from .settings import choices_of, config_from_dict, flat, settings
 
 
 def parse(argv):
@@ -33,13 +33,11 @@ def config_of(given):
     """
     options = expanded(given)
     file = settings_in_file(options.pop("config", None))
-    asked, origin = file | options, None
-    if asked.get("init"):
-        origin = describe(asked["init"]).config
-        below, options = inherited(origin, asked), {"stage": origin.stage + 1} | options
-    else:
-        below = of_preset(asked.get("preset", "chat"))
-    config = config_from_dict(below | file | options)         # each overrides those to its left
+    asked = file | options
+    origin = describe(asked["init"]).config if asked.get("init") else None
+    below = inherited(origin, asked) if origin else of_preset(asked.get("preset", "chat"))
+    stage = {"stage": origin.stage + 1} if origin else {}
+    config = config_from_dict(below | file | stage | options)    # each overrides those to its left
     places = {name: absolute(place) for name in ("init", "nli", "data", "cache", "pairs")
               if (place := getattr(config, name))}
     if config.model.start not in ("corpus", "random"):
@@ -83,15 +81,15 @@ def inherited(origin, asked):
     epochs at a third of the preset's rates, however many runs came before (ours: 627 pairs of chats
     about given topics raise P@1 from 22.4 to 23.4; two epochs at the full rates, only to 22.5).
     """
-    run, defaults = (flat(dataclasses.asdict(config)) for config in (origin, Config()))
-    kept = {name: run[name] for name in run if "." in name or name in ("preset", "pairs")}
-    if "pairs" not in asked:                                  # they describe the run's own pairs
-        kept |= {name: run[name] for name in ("columns", "encoding")}
+    run = flat(dataclasses.asdict(origin))
+    of_pairs = () if "pairs" in asked else ("columns", "encoding")
+    kept = {name: run[name] for name in run
+            if "." in name or name in ("preset", "pairs", *of_pairs)}
     if "preset" in asked:
         return kept | of_preset(asked["preset"])
     if "nli" in asked or absolute(asked.get("pairs", run["pairs"])) == run["pairs"]:
         return kept
-    preset = defaults | PRESETS[run["preset"]]
+    preset = flat(dataclasses.asdict(Config())) | PRESETS[run["preset"]]
     rates = ("optim.learning_rate", "optim.table_learning_rate")
     return kept | {"epochs": 8.0, **{name: preset[name] / 3 for name in rates}}
 

@@ -9,9 +9,9 @@ state; a finished run has none. config.json is for people and for `--config`, lo
 import dataclasses
 import itertools
 import json
-import os
 import shutil
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -21,17 +21,18 @@ import numpy as np
 
 from ..core.arrays import to_device, to_host
 from ..fast.devices import device_module
-from ..common.arrays_file import RESTORE, checksum_of_arrays, load_arrays, save_arrays
+from ..common.files import (
+    OURS, RESTORE, UNREADABLE, checksum_of_arrays, load_arrays, locked, replace_file, save_arrays)
 from ..common.cli import UserError, python_m, user_errors
-from ..common.files import OURS, UNREADABLE, locked, replace_file
-from ..config import Config
+from ..config import Config, config_from_dict
+from ..data.layouts import Reading
+from ..data.pairs import write_pairs
 from ..core.text import Vocabulary
 from ..core.model import NO_BIGRAMS, Model
 from ..core.initial import parameter_shapes
-from .settings import config_from_dict
 
 MODEL, TRAINING, LOG = "model.safetensors", "training.safetensors", "log.jsonl"
-PAIRS = f"{OURS}.pairs.jsonl"    # what `fit` was given, if not in a file
+PAIRS = f"{OURS}.pairs.jsonl"    # what `fit` was given
 BIGRAMS = "bigrams"     # the keys of those with a row, an array that is not trained
 TUNED, STATE = "tuned", "state."    # arrays that are not weights; the second is a prefix
 # Settings that do not distinguish runs: where files are (pairs and NLI data have checksums), and
@@ -128,8 +129,8 @@ def describe(run):
 def _run_of(path, about):
     with user_errors(f"{path}: is damaged or incomplete", RESTORE, UNREADABLE):
         config, own = config_from_dict(about["settings"], path), path.absolute().with_name(PAIRS)
-        if [*map(os.path.basename, config.pairs)] == [PAIRS] and own.exists():
-            config = dataclasses.replace(config, pairs=[str(own)])    # wherever it was moved
+        if own.exists():                                      # wherever the folder was moved
+            config = dataclasses.replace(config, pairs=[str(own)])
         return Run(path, config, msgspec.convert(about["vocabulary"], Vocabulary), None,
                    *(msgspec.convert(about[name], Run.__annotations__[name])
                      for name in ("step", "measured", "corpus", "nli", "weights")))
@@ -176,15 +177,19 @@ def new_run_folder(config):
 
 
 @contextmanager
-def folder_with_pairs(folder, write):
-    """Make a run's folder and let write(path) put its pairs there.
+def folder_with_pairs(folder, pairs, config):
+    """Make a run's folder and write its pairs there, from a file, several files or a table.
 
     An error removes both, unless the run has begun. Raises UserError if the folder exists.
     """
+    pairs = [*pairs] if isinstance(pairs, Iterator) else pairs    # such as a folder's glob
+    several = pairs if isinstance(pairs, (list, tuple)) else [pairs]
+    are_files = several and all(isinstance(one, (str, Path)) for one in several)
     with user_errors(f"{folder}: cannot be made", "choose another folder with run="):
         folder.mkdir(parents=True)
     try:
-        write(folder / PAIRS)
+        write_pairs(several if are_files else [pairs], folder / PAIRS,
+                    Reading(tuple(config.columns), config.encoding))
         yield
     except BaseException:
         if all(path.name.startswith(OURS) for path in folder.iterdir()):

@@ -8,9 +8,7 @@ from typing import NamedTuple
 
 from ..common.cli import UserError
 from ..common.files import checksum
-from ..core import schedule
-from ..core.model import ENCODERS
-from ..core.pairs import Split
+from ..core.batches import GROWN, Split, batches
 from ..data.snli import encode_snli, find_snli, read_snli
 
 
@@ -39,43 +37,35 @@ def open_tasks(config, corpus):
     return Tasks(corpus.train, split, dev, crc)
 
 
-def batches_of_tasks(config, tasks, first_step=0, trains_nli=None):
+def batches_of_tasks(config, tasks, first_step=0):
     """Yield the Batch of each step from `first_step` on, without end; the tasks take turns.
 
-    Each task gets the batches that it would get if it were the only one. trains_nli: whether this
-    worker trains NLI in every step; None: the tasks take turns
+    Each task gets the batches that it would get if it were the only one.
     """
     # with --init, a run sees other batches than the run that it starts from
     config = dataclasses.replace(config, seed=config.seed + (config.stage << 112))
-    batches = []
+    of_tasks = []
     for split, size, steps, done in zip(
             (tasks.conversation, tasks.nli), (config.optim.batch_size, config.optim.nli_batch_size),
             steps_of_tasks(config, config.steps), steps_of_tasks(config, first_step)):
         optim = dataclasses.replace(config.optim, batch_size=size)
         of_task = dataclasses.replace(config, steps=steps, optim=optim)
-        batches.append(schedule.batches(of_task, split, done))
+        of_tasks.append(batches(of_task, split, done))
     for step in itertools.count(first_step):
-        is_turn_of_nli = nli_steps(config, step + 1) > nli_steps(config, step)
-        yield next(batches[is_turn_of_nli if trains_nli is None else trains_nli])
-
-
-def nli_steps(config, step):
-    """How many of the first `step` steps train NLI; these steps are spread evenly."""
-    if len(config.taught) == 2:
-        return math.floor(config.nli_share * step)
-    return step if config.nli_task else 0
+        turn = steps_of_tasks(config, step + 1)[1] - steps_of_tasks(config, step)[1]
+        yield next(of_tasks[turn])                            # 1: NLI's
 
 
 def steps_of_tasks(config, steps):
-    """How many of the first `steps` steps train on conversations, and how many train NLI."""
-    if config.optim.nli_workers:                              # each trains both
-        return steps, steps
-    return steps - nli_steps(config, steps), nli_steps(config, steps)
+    """How many of the first `steps` steps train on conversations, and how many NLI, by turns."""
+    share = config.nli_share if "replies" in config.taught else 1.0
+    of_nli = math.floor(share * steps) if config.nli_task else 0
+    return steps - of_nli, of_nli
 
 
 def fitting_batches(config, tasks, workers):
     """A Config whose batches are no larger than the data to train on. Raises UserError."""
-    grown = schedule.GROWN if config.optim.drop_at < 1 else 1
+    grown = GROWN if config.optim.drop_at < 1 else 1
     sizes = {}
     for name, split in (("batch_size", tasks.conversation), ("nli_batch_size", tasks.nli)):
         if not split:
@@ -97,15 +87,14 @@ def with_steps(config, tasks):
     optim, first, size = config.optim, tasks.conversation, config.optim.batch_size
     if "replies" not in config.taught:
         first, size = tasks.nli, optim.nli_batch_size
-    elif tasks.nli and not optim.nli_workers:
+    elif tasks.nli:
         size *= 1 - config.nli_share                          # the other steps train NLI
-    size *= optim.drop_at + schedule.GROWN * (1 - optim.drop_at)
+    size *= optim.drop_at + GROWN * (1 - optim.drop_at)
     return dataclasses.replace(config, steps=max(1, round(config.epochs * first.pairs / size)))
 
 
 def warn_if_cut(config, lengths):
-    """Print how many sentences a ModelConfig's encoder cuts, if any. lengths: (n,), in pieces"""
-    longest = ENCODERS[config.encoder].longest(config)
-    if longest and (lengths > longest).any():
-        print(f"{(lengths > longest).sum():,} of {len(lengths):,} sentences have more than "
-              f"{longest} pieces of words and are cut off there")
+    """Print how many sentences a Transformer cuts. config: a ModelConfig; lengths: (n,), pieces"""
+    if config.encoder == "transformer" and (cut := (lengths > config.max_tokens).sum()):
+        print(f"{cut:,} of {len(lengths):,} sentences have more than {config.max_tokens} pieces of "
+              "words and are cut off there")

@@ -19,19 +19,17 @@ from io import StringIO
 import numpy as np
 
 from ..core.arrays import array_module
-from ..common.cli import ENDING, UserError, errors_in_one_line, handling, python_m
+from ..common.cli import ENDING, UserError, handling, python_m
 from ..core.embeddings import SparseRows, joined
 from ..core.loop import step_gradients
 from ..core.model import TABLE, TASKS, loss_and_gradients
-from ..core.pairs import Batch
-
-LESS_MEMORY = "train with a lower --optim.batch_size"    # advice
+from ..core.batches import Batch
 
 
 class SingleWorker:
     """With one process, there is nothing to exchange. Workers has methods with the same names."""
 
-    rank, size, gpu, trains_nli = 0, 1, 0, None
+    rank, size, gpu = 0, 1, 0
     gradients = staticmethod(step_gradients)
     agree = broadcast = staticmethod(lambda value: value)
     check_nccl = wait = staticmethod(lambda: None)
@@ -61,15 +59,20 @@ def launched():
     raise UserError(f"started as one of {number} workers, but {fault}")
 
 
-class Team:
-    """Some of the workers, and how they exchange arrays: by MPI, or, between GPUs, by NCCL.
+class Workers:
+    """The processes of one job, numbered from 0; see also SingleWorker.
 
-    All of them must call a Team's methods in the same order; otherwise they wait forever.
+    They exchange arrays by MPI, or, between GPUs, by NCCL. All of them must call methods in the
+    same order; otherwise they wait forever.
     """
 
-    def __init__(self, comm):
-        self.comm, self.rank, self.size = comm, comm.rank, comm.size
-        self.gpus = None                                      # NCCL's, made when it is needed
+    def __init__(self, mpi):
+        self.comm = mpi.COMM_WORLD
+        self.rank, self.size = self.comm.rank, self.comm.size
+        self.gpu = self.comm.Split_type(mpi.COMM_TYPE_SHARED).rank        # its number on its host
+        self.broadcast = self.comm.bcast                      # gives all workers the first's value
+        self.nccl = None                                      # made when it is needed
+        self.agreed = False
 
     def all_rows(self, x):
         """All workers' rows, end to end: x: (b, …) → (B, …), and where each worker's rows begin."""
@@ -83,7 +86,7 @@ class Team:
         nccl, stream = self._nccl()
         whole[begins[self.rank]:begins[self.rank + 1]] = x
         for rank, rows in enumerate(map(slice, begins, begins[1:])):
-            self.gpus.bcast(whole[rows].data.ptr, whole[rows].nbytes, nccl.NCCL_UINT8, rank, stream)
+            self.nccl.bcast(whole[rows].data.ptr, whole[rows].nbytes, nccl.NCCL_UINT8, rank, stream)
         return whole, begins
 
     def sum(self, arrays):
@@ -96,7 +99,7 @@ class Team:
         else:
             nccl, stream = self._nccl()
             kind = {4: nccl.NCCL_FLOAT32, 8: nccl.NCCL_FLOAT64}[flat.itemsize]
-            self.gpus.allReduce(flat.data.ptr, total.data.ptr, flat.size, kind, nccl.NCCL_SUM,
+            self.nccl.allReduce(flat.data.ptr, total.data.ptr, flat.size, kind, nccl.NCCL_SUM,
                                 stream)
         parts = xp.split(total, np.cumsum([array.size for array in arrays.values()]).tolist())
         return {name: part.reshape(array.shape)
@@ -104,44 +107,19 @@ class Team:
 
     def _nccl(self):
         from cupy.cuda import get_current_stream, nccl
-        if not self.gpus:
+        if not self.nccl:
             key = self.comm.bcast(nccl.get_unique_id() if self.rank == 0 else None)
-            self.gpus = nccl.NcclCommunicator(self.size, key, self.rank)
+            self.nccl = nccl.NcclCommunicator(self.size, key, self.rank)
         return nccl, get_current_stream().ptr
-
-
-class Workers(Team):
-    """The processes of one job, numbered from 0; see also SingleWorker."""
-
-    def __init__(self, mpi):
-        super().__init__(mpi.COMM_WORLD)
-        self.group = self                                     # those with this one's task
-        self.gpu = self.comm.Split_type(mpi.COMM_TYPE_SHARED).rank        # its number on its host
-        self.broadcast = self.comm.bcast                      # gives all workers the first's value
-        self.trains_nli = None
-        self.agreed = False
-
-    def assign_roles(self, nli_share):
-        """Let the last workers, a share of `nli_share`, train NLI. Each task gets its own group."""
-        of_nli = min(self.size - 1, max(1, round(nli_share * self.size)))
-        self.trains_nli = self.rank >= self.size - of_nli
-        self.group = Team(self.comm.Split(self.trains_nli))
 
     def gradients(self, model, config, batch, step):
         """Like `step_gradients` of core/loop.py, but for a Batch that all workers have."""
-        of_nli, task = config.optim.nli_workers, TASKS[batch.task]
-        weight = task.weight_in(config)
-        if of_nli:
-            weight *= of_nli if self.trains_nli else 1 - of_nli
-        part, share = self.part(batch), 1.0
+        task, part, share = TASKS[batch.task], self.part(batch), 1.0
         if batch.labels is not None:                          # its loss is a mean over the part
             share = len(part.labels) / len(batch.labels)
         key = config.seed, step * self.size + self.rank       # each worker drops other values
-        loss, grads = loss_and_gradients(model, part, key, weight * share, self)
+        loss, grads = loss_and_gradients(model, part, key, task.weight_in(config) * share, self)
         losses = {task.loss: share * loss}
-        if of_nli:                                            # the other task's are zero here
-            losses = {"loss": 0 * loss, "nli_loss": 0 * loss} | losses
-            grads = {name: 0 * p for name, p in model.params.items() if name != TABLE} | grads
         table = self.all_places(joined(grads.pop(TABLE)))
         whole = self.sum(losses | grads) | {TABLE: [table]}
         # copies, because a loss that is kept would otherwise keep the array of all gradients
@@ -161,23 +139,23 @@ class Workers(Team):
     def part(self, batch):
         """This worker's b pairs out of a Batch of B, as a Batch."""
         pairs = len(batch.sentences.lengths) // 2
-        begin, end = (pairs * (self.group.rank + k) // self.group.size for k in (0, 1))
+        begin, end = (pairs * (self.rank + k) // self.size for k in (0, 1))
         sentences = batch.sentences.take(np.r_[begin:end, pairs + begin:pairs + end])
         labels = None if batch.labels is None else batch.labels[begin:end]
         return Batch(sentences, labels, batch.task)
 
     def gather(self, v):
-        """The responses of all workers of this task, v: (b, e) → (B, e), and v's first row."""
-        everyone, self.begins = self.group.all_rows(v)
-        return everyone, self.begins[self.group.rank]
+        """The responses of all workers, v: (b, e) → (B, e), and v's first row."""
+        everyone, self.begins = self.all_rows(v)
+        return everyone, self.begins[self.rank]
 
     def reduce_scatter(self, dv):
         """This worker's rows of the summed gradients of what was gathered last: (B, e) → (b, e).
 
         Each worker has its own copy of every response, so the copies' gradients are added up.
         """
-        begin, end = self.begins[self.group.rank:][:2]
-        return self.group.sum({"dv": dv})["dv"][begin:end]
+        begin, end = self.begins[self.rank:][:2]
+        return self.sum({"dv": dv})["dv"][begin:end]
 
     def agree(self, stop):
         """Whether any worker was asked to stop. All of them have then finished the same step."""
@@ -209,15 +187,14 @@ class Workers(Team):
 
     @contextmanager
     def job(self):
-        """End all workers when one raises an error; otherwise the others would wait forever."""
+        """End all workers when one ends with an error; otherwise the others would wait forever."""
         try:
-            with errors_in_one_line(LESS_MEMORY):
-                yield
+            yield
         except BaseException as error:
             code = getattr(error, "code", 1)
             if code == 0 and self.rank == 0:                  # of --help: now it is their turn
                 self.wait()
-            if self.agreed and code in [128 + number for number in ENDING] or code == 0:
+            if code == 0 or self.agreed and code in [128 + number for number in ENDING]:
                 self.wait()
                 raise
             if not isinstance(error, SystemExit):

@@ -10,7 +10,7 @@ from convsim_mini.core.losses import batch_softmax_forward
 from convsim_mini.core.model import Model, embed, loss_and_gradients
 from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.packed import Packed, frequent_bigrams
-from convsim_mini.core.pairs import Batch
+from convsim_mini.core.batches import Batch
 from convsim_mini.core.ranking import draw_candidates, precision
 from convsim_mini.evaluation.baselines import fitted_on_train
 from convsim_mini.evaluation.response import ranks_of_truth, sides

@@ -18,7 +18,7 @@ from convsim_mini.config import Config, ModelConfig, OptimConfig, TextConfig
 from convsim_mini.core.loop import step_gradients, train_steps
 from convsim_mini.core.model import embed, encoder_forward, respond, response_forward
 from convsim_mini.core.optim import Adaptive
-from convsim_mini.core.pairs import batch_order
+from convsim_mini.core.batches import batch_order
 from convsim_mini.training.start import initial_model
 
 PAIRS, PIECES, DIM, K, STEPS = 12_000, 4_000, 100, 128, 80

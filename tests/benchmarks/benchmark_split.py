@@ -22,7 +22,7 @@ from convsim_mini.common.show import table
 from convsim_mini.config import Config
 from convsim_mini.core.loop import train_steps
 from convsim_mini.core.optim import Adaptive
-from convsim_mini.core.schedule import batches
+from convsim_mini.core.batches import batches
 from convsim_mini.core.text import Vocabulary
 from convsim_mini.data.corpus import Corpus
 from convsim_mini.data.formats import default_corpus

@@ -50,7 +50,7 @@ def prepare(case, path, pairs):
 
     from convsim_mini.config import Config
     from convsim_mini.core.packed import frequent_bigrams
-    from convsim_mini.core.pairs import batch_order
+    from convsim_mini.core.batches import batch_order
     from convsim_mini.data.prepare import open_corpus
 
     config = Config(pairs=pairs)
@@ -89,7 +89,7 @@ def load_batches(path):
     import numpy as np
 
     from convsim_mini.core.packed import Packed, offsets_of
-    from convsim_mini.core.pairs import Batch
+    from convsim_mini.core.batches import Batch
 
     file = np.load(path)
     batches = [Batch(Packed(file[f"ids-{k}"].astype(np.int32), offsets_of(file[f"lengths-{k}"])))
@@ -276,7 +276,7 @@ def by_length(packed):
     """Batches of sentences of similar length, as PyTorch's users encode to save padding."""
     import numpy as np
 
-    from convsim_mini.core.pairs import Batch
+    from convsim_mini.core.batches import Batch
 
     order = np.argsort(packed.lengths, kind="stable")
     return [Batch(packed.take(order[first:first + AT_ONCE]))

@@ -1,37 +1,10 @@
-"""Windows and macOS, as far as Linux can show: missing names, and a system without them."""
+"""Windows and macOS, as far as Linux can show: names that they lack, and processes by spawn."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 
 from conftest import ROOT, python
-
-FOLDER = ROOT / "tests" / "other_system"
-# a test file from each part that a student uses
-ROOMS = ["tests/common/test_files.py", "tests/data/test_corpus.py", "tests/inference/test_index.py",
-         "tests/training/test_run_file.py"]
-LESSON = "lessons/02_finite_differences.py"
-
-
-def on_the_other_system(*arguments):
-    """Run Python after FOLDER/sitecustomize.py has removed names; → CompletedProcess."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(FOLDER), str(ROOT)]),
-                   "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0",
-                   "PYTHONWARNDEFAULTENCODING": "1"}
-    return subprocess.run([sys.executable, *map(str, arguments)], cwd=ROOT, env=environment,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-@pytest.mark.long
-@pytest.mark.skipif(sys.platform != "linux", reason="the other system is simulated on Linux")
-def test_the_rooms_pass_on_it(tmp_path):
-    done = on_the_other_system("-m", "pytest", "-q", "--disable-warnings", "-p", "no:cacheprovider",
-                               "--basetemp", tmp_path / "run", *ROOMS)
-    assert done.returncode == 0, done.stdout[-20_000:]
-    done = on_the_other_system(LESSON)
-    assert done.returncode == 0, done.stdout
 
 
 def test_a_script_without_a_guard_starts_processes_by_spawn(tmp_path):

@@ -8,12 +8,12 @@ import pytest
 from convsim_mini import fast, tune
 from convsim_mini.config import ModelConfig
 from convsim_mini.core import (
-    attention, dan, dropout, embeddings, layers, losses, model, nli, transformer,
-    transformer_layers)
+    attention, dan, dropout, embeddings, layers, losses, model, multitask,
+    transformer, transformer_layers)
 from convsim_mini.core.arrays import twinned
 from convsim_mini.core.gradcheck import dense, directional_error, layer_error
 from convsim_mini.core.packed import Packed, offsets_of, words_and_bigrams
-from convsim_mini.core.pairs import Batch
+from convsim_mini.core.batches import Batch
 from convsim_mini.training.options import config_of
 
 import plain_forward
@@ -66,8 +66,10 @@ CASES = {
                   IDS.offsets, 2, DROPOUT),
     "self_attention": (attention.self_attention_forward, attention.self_attention_backward,
                        [(11, 4), (4, 12), (12,), (4, 4), (4,)], DROPOUT, IDS.offsets, 2),
-    "nli_features": (nli.nli_features_forward, nli.nli_features_backward, [(5, 3), (5, 3)]),
-    "cross_entropy": (nli.cross_entropy_forward, nli.cross_entropy_backward, [(5, 3)], CLASSES),
+    "nli_features": (multitask.nli_features_forward, multitask.nli_features_backward,
+                     [(5, 3), (5, 3)]),
+    "cross_entropy": (multitask.cross_entropy_forward, multitask.cross_entropy_backward,
+                      [(5, 3)], CLASSES),
     "batch_softmax": (losses.batch_softmax_forward, losses.batch_softmax_backward,
                       [(5, 3), (5, 3)], 3.0),
     # inputs 1, 2 and 3 of five, as one of several processes holds them
@@ -98,8 +100,8 @@ def test_every_function_of_core_has_a_case():
     of_models = {"dan", "transformer", "sublayer", "encoder", "response", "classifier", "attend",
                  "bag", "feed"}
     forwards = {name.removesuffix("_forward")
-                for module in (attention, dan, dropout, embeddings, layers, losses, model, nli,
-                               transformer, transformer_layers)
+                for module in (attention, dan, dropout, embeddings, layers, losses, model,
+                               multitask, transformer, transformer_layers)
                 for name in vars(module) if name.endswith("_forward")}
     assert forwards - of_models - CASES.keys() == set()
 
@@ -119,7 +121,7 @@ def test_the_check_fails_wrong_backwards():
                          lambda dy, cache: -layers.l2_normalize_backward(dy, cache)],
         "embedding_bag": [lambda dy, cache: [embeddings.SparseRows(
             cache[0][::-1], dy * cache[2], cache[1])]],
-        "cross_entropy": [lambda dloss, cache: nli.cross_entropy_backward(1.0, cache)],
+        "cross_entropy": [lambda dloss, cache: multitask.cross_entropy_backward(1.0, cache)],
         "batch_softmax": [lambda dloss, cache: losses.batch_softmax_backward(dloss, cache)[::-1]],
     }
     for case, backwards in wrong.items():
@@ -196,10 +198,10 @@ def test_a_zero_row_stays_zero_and_has_a_finite_gradient():
 
 def test_equal_sentences_pull_nowhere_through_their_difference():
     u = np.random.default_rng(0).standard_normal((4, 3))
-    y, cache = nli.nli_features_forward(u, u.copy())
+    y, cache = multitask.nli_features_forward(u, u.copy())
     dy = np.zeros_like(y)
     dy[:, 6:9] = 1                                            # only |u1 − u2|
-    assert all((du == 0).all() for du in nli.nli_features_backward(dy, cache))
+    assert all((du == 0).all() for du in multitask.nli_features_backward(dy, cache))
 
 
 def test_softmax_survives_scores_that_overflow_exp():
@@ -209,9 +211,9 @@ def test_softmax_survives_scores_that_overflow_exp():
     loss, cache = losses.batch_softmax_forward(u, u, 1e4)
     assert loss == 0
     assert all(np.isfinite(grad).all() for grad in losses.batch_softmax_backward(1.0, cache))
-    loss, cache = nli.cross_entropy_forward(1e4 * u, np.array([0, 1, 1]))
+    loss, cache = multitask.cross_entropy_forward(1e4 * u, np.array([0, 1, 1]))
     assert loss == pytest.approx(1e4 / 3)
-    assert np.isfinite(nli.cross_entropy_backward(1.0, cache)).all()
+    assert np.isfinite(multitask.cross_entropy_backward(1.0, cache)).all()
 
 
 def test_a_sentence_beside_itself_or_its_opposite_has_no_slope():
@@ -350,8 +352,9 @@ def test_ids_that_are_no_words_are_an_error(name, ids):
 def test_embedding_takes_so_many_words_or_sentences_at_once(words, sentences, expected,
                                                             monkeypatch):
     small, sizes = tiny_model("chat", 0), []
+    monkeypatch.setattr(model, "WORDS_AT_ONCE", words)
     monkeypatch.setitem(model.ENCODERS, "dan", model.ENCODERS["dan"]._replace(
-        words_at_once=words, forward=lambda small, packed, key: (
+        forward=lambda small, packed, key: (
             sizes.append(packed.lengths.tolist()) or np.zeros((len(packed.lengths), 5)), None)))
     assert model.embed(small, SENTENCES, sentences).shape == (6, 5)
     assert sizes == expected

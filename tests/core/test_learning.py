@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from convsim_mini.config import Config, ModelConfig, OptimConfig
-from convsim_mini.core import loop, schedule
+from convsim_mini.core import loop
+from convsim_mini.core.batches import Split, batches
 from convsim_mini.core.embeddings import SparseRows
-from convsim_mini.core.loop import step_gradients, train_steps
+from convsim_mini.core.loop import rates, step_gradients, train_steps
 from convsim_mini.core.model import embed, loss_and_gradients, respond
 from convsim_mini.core.optim import OPTIMIZERS, SGD, Adaptive
 from convsim_mini.core.packed import offsets_of
-from convsim_mini.core.pairs import Split
 from convsim_mini.core.ranking import candidate_scores, draw_candidates, precision, true_ranks
 
 from small_transformer import small_model
@@ -78,22 +78,22 @@ def test_adaptive_is_adam_and_row_wise_adagrad():
 def test_rates_rise_and_fall_by_shares_of_the_steps():
     optim = OptimConfig(learning_rate=2.0, table_learning_rate=6.0, warmup=0.2)
     for steps in (10, 100):
-        rates = [schedule.rates(optim, step, steps, 128) for step in range(steps)]
-        dense = [of_dense for of_dense, _ in rates]
+        found = [rates(optim, step, steps, 128) for step in range(steps)]
+        dense = [of_dense for of_dense, _ in found]
         rise = steps // 5
         np.testing.assert_allclose(dense[:rise], np.linspace(0, 2, rise + 1)[1:])
         np.testing.assert_allclose(dense[rise:], np.linspace(2, 0, steps - rise + 1)[:-1])
-        assert all(table == pytest.approx(3 * one) for one, table in rates)
-    assert schedule.rates(replace(optim, warmup=1.0), 49, 100, 1)[0] == 1     # rises to the end
-    assert schedule.rates(replace(optim, decay="none", warmup=0.0), 99, 100, 1)[0] == 2
+        assert all(table == pytest.approx(3 * one) for one, table in found)
+    assert rates(replace(optim, warmup=1.0), 49, 100, 1)[0] == 1     # rises to the end
+    assert rates(replace(optim, decay="none", warmup=0.0), 99, 100, 1)[0] == 2
 
 
 def test_a_rate_is_as_many_times_larger_as_the_papers_sum_has_pairs():
     paper = OptimConfig(optimizer="sgd", loss="sum", learning_rate=0.01,
                         table_learning_rate=0.01, warmup=0.0, decay="none", drop_at=0.75)
-    assert schedule.rates(paper, 0, 100, 128)[0] == 1.28
-    assert schedule.rates(replace(paper, optimizer="adaptive"), 0, 100, 128)[0] == 0.01
-    assert schedule.rates(replace(paper, loss="mean"), 0, 100, 128)[0] == 0.01
+    assert rates(paper, 0, 100, 128)[0] == 1.28
+    assert rates(replace(paper, optimizer="adaptive"), 0, 100, 128)[0] == 0.01
+    assert rates(replace(paper, loss="mean"), 0, 100, 128)[0] == 0.01
 
 
 def small_split(pairs=40, seed=0):
@@ -112,15 +112,15 @@ def small_config(**optim):
 
 def test_batches_are_a_function_of_seed_and_step():
     split, config = small_split(), small_config(drop_at=0.5)
-    batches = list(islice(schedule.batches(config, split), 12))
-    sizes = [len(batch.sentences.lengths) // 2 for batch in batches]
+    all_of_them = list(islice(batches(config, split), 12))
+    sizes = [len(batch.sentences.lengths) // 2 for batch in all_of_them]
     assert sizes == [8] * 6 + [16] * 6
     for first in (4, 6, 8):
-        later = islice(schedule.batches(config, split, first), 12 - first)
-        for one, other in zip(batches[first:], later, strict=True):
+        later = islice(batches(config, split, first), 12 - first)
+        for one, other in zip(all_of_them[first:], later, strict=True):
             assert one.sentences.ids.tolist() == other.sentences.ids.tolist()
-    other = next(schedule.batches(replace(config, seed=4), split))
-    assert other.sentences.ids.tolist() != batches[0].sentences.ids.tolist()
+    other = next(batches(replace(config, seed=4), split))
+    assert other.sentences.ids.tolist() != all_of_them[0].sentences.ids.tolist()
 
 
 # ---------------------------------------------------------------- the loop
@@ -132,7 +132,7 @@ def test_the_loop_lowers_the_loss_and_moves_every_parameter(optimizer, rate):
     before = {name: p.copy() for name, p in model.params.items()}
     seen = [(done, float(losses["loss"])) for done, losses in train_steps(
         model, OPTIMIZERS[optimizer](model.params), config,
-        islice(schedule.batches(config, split), 12))]
+        islice(batches(config, split), 12))]
     assert [done for done, _ in seen] == list(range(1, 13))
     assert np.mean([loss for _, loss in seen[-3:]]) < 0.9 * seen[0][1]
     assert all((p != before[name]).any() for name, p in model.params.items())
@@ -145,7 +145,7 @@ def test_a_step_of_the_loop_is_the_gradient_at_the_rate_of_its_number():
     batch = split.batch(np.arange(8))
     loss, grads = loss_and_gradients(model, batch, (config.seed, 7))
     told = list(train_steps(model, SGD(model.params), config, [batch], first=7))
-    rate, _ = schedule.rates(config.optim, 7, config.steps, pairs=8)
+    rate, _ = rates(config.optim, 7, config.steps, pairs=8)
     name = "encoder.linear0.weight"
     np.testing.assert_allclose(model.params[name], before[name] - rate * grads[name], rtol=1e-5)
     assert told[0][0] == 8 and float(told[0][1]["loss"]) == float(loss)

@@ -10,7 +10,7 @@ from convsim_mini import minimal
 from convsim_mini.config import ModelConfig
 from convsim_mini.core.model import Model, loss_and_gradients
 from convsim_mini.core.optim import Adaptive
-from convsim_mini.core.pairs import Batch
+from convsim_mini.core.batches import Batch
 from convsim_mini.minimal import batch_softmax, rows_of, update
 
 from conftest import ROOT

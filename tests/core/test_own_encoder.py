@@ -12,7 +12,7 @@ import pytest
 from convsim_mini import encode, load, train
 from convsim_mini.core.gradcheck import directional_error
 from convsim_mini.core.model import ENCODERS, loss_and_gradients
-from convsim_mini.core.pairs import Batch
+from convsim_mini.core.batches import Batch
 from convsim_mini.evaluation import __main__ as evaluation
 from convsim_mini.export import __main__ as export
 from convsim_mini.training.run import describe, newest
@@ -64,7 +64,7 @@ def test_it_is_trained_stopped_resumed_measured_and_exported(
     assert "vobamu fudazi" in capsys.readouterr().out
     folder = tmp_path / "exported"
     export.main([run, "--out", str(folder)])
-    assert "It is a gated recurrent unit" in (folder / "README.md").read_text(encoding="utf-8")
+    assert "It is a gru" in (folder / "README.md").read_text(encoding="utf-8")
     sentences = ["fudazi vobamu setodi", "setodi vobamu fudazi", "", "How old are you?"]
     vectors = load(run).encode(sentences)
     assert np.abs(vectors[0] - vectors[1])[:16].max() > 1e-3  # word order matters

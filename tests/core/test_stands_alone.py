@@ -25,7 +25,7 @@ for name in sys.argv[1].split():
 
 import numpy as np
 from convsim_mini.core.model import ENCODERS, Model, loss_and_gradients
-from convsim_mini.core.pairs import Batch
+from convsim_mini.core.batches import Batch
 from convsim_mini.core.text import Vocabulary
 
 rng = np.random.default_rng(0)
@@ -36,8 +36,9 @@ config = SimpleNamespace(encoder="dan", layers=[5], residual_response=True, unit
 batch = Batch(vocabulary.encode(["how are you?", "are you", "fine", "you, how?"]))
 for config.encoder in ("dan", "transformer"):
     shapes = {"encoder.embedding.weight": (vocabulary.size + 7, 4),
-              "encoder.linear0.weight": (4, 5), "response.linear0.weight": (5, 5),
-              **ENCODERS[config.encoder].shapes(config)}
+              "encoder.linear0.weight": (4, 5), "response.linear0.weight": (5, 5)}
+    own = ENCODERS[config.encoder].shapes(config)
+    shapes |= {name: shape for name, (shape, kind) in own.items()}
     model = Model({name: rng.standard_normal(shape) for name, shape in shapes.items()}, config,
                   vocabulary.size)
     loss, grads = loss_and_gradients(model, batch, key=(1, 0))

@@ -10,7 +10,7 @@ from convsim_mini.core.gradcheck import dense
 from convsim_mini.core.model import loss_and_gradients
 from convsim_mini.core.optim import SGD, Adaptive
 from convsim_mini.core.packed import Packed, offsets_of
-from convsim_mini.core.pairs import Batch
+from convsim_mini.core.batches import Batch
 from convsim_mini.core.transformer import sort_by_length, transformer_backward, transformer_forward
 from convsim_mini.training.options import config_of
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from convsim_mini.core import attention, dropout
 from convsim_mini.core.attention import Group, attention_forward, groups, self_attention_forward
 from convsim_mini.core.dropout import NO_DROPOUT, Dropout, dropout_forward, dropout_of
-from convsim_mini.core.model import ENCODERS, embed, encoder_forward
+from convsim_mini.core.model import embed, encoder_forward
 from convsim_mini.core.packed import offsets_of
+from convsim_mini.core.transformer import attention_weights
 from convsim_mini.training.options import config_of
 
 import plain_forward
@@ -114,7 +115,7 @@ def test_an_embedding_does_not_depend_on_its_batch(lengths, bag):
 
 
 def test_attention_weights_are_those_of_each_layer_and_group():
-    weights = ENCODERS["transformer"].attention(small_model(), random_sentences([3, 5, 5, 2]))
+    weights = attention_weights(small_model(), random_sentences([3, 5, 5, 2]))
     assert [[p.shape for p in layer] for layer in weights] == 2 * [
         [(1, 4, 2, 2), (1, 4, 3, 3), (2, 4, 5, 5)]]
     assert all(np.allclose(p.sum(axis=3), 1) for layer in weights for p in layer)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
-from convsim_mini.core.model import ENCODERS
+from convsim_mini.core.transformer import attention_weights
 from convsim_mini.core.text import tokenize
 from convsim_mini.explore.__main__ import Handler, Server
 from convsim_mini.explore.panels import PANELS, Explored, fields
@@ -95,7 +95,7 @@ def test_attention_is_that_of_the_piece_that_is_chosen(explored, transformer, pa
     run = transformer.run
     packed = run.vocabulary.encode([pairs[0][0]])
     pieces = [*map(run.vocabulary.token, packed.ids)]
-    layers = ENCODERS["transformer"].attention(run.model, packed)
+    layers = attention_weights(run.model, packed)
     weights = np.concatenate([layer[0] for layer in layers])
     tables = ask(transformer, "attention", sentence=pairs[0][0], word=2)["tables"]
     assert [rows[1][0] for _, _, rows in tables] == ["head 2"] * 2

@@ -93,7 +93,7 @@ def test_what_is_printed_and_what_the_card_says(trained, exported):
     assert f"interval: {of_folder}. The built-in set" in card
     assert "a vector of 16 dimensions." in card
     assert f"It was trained on pairs.tsv. Training took {run.step} steps" in card
-    assert "It is a deep averaging network\ntrained" in card
+    assert "It is a DAN\ntrained" in card
     assert card.startswith("---\nlibrary_name: sentence-transformers\npipeline_tag: sentence-sim")
     assert "\n# license: none is chosen yet" in card and "{" not in card
     assert str(trained[0]) not in card and "NumPy computes the" in card

@@ -52,22 +52,6 @@ def test_a_thread_that_has_not_begun_its_part_is_not_waited_for(cores):
     assert threads.on_all_cores(lambda part: part + 1, range(3)) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("given", [0, 1])
-def test_where_the_system_gives_too_few_threads_all_is_computed_here(cores, monkeypatch, given):
-    def start(thread, real=threading.Thread.start):
-        if not left:
-            raise RuntimeError("can't start new thread")
-        left.pop()
-        real(thread)
-
-    cores(3)
-    left = [None] * given
-    monkeypatch.setattr(threading.Thread, "start", start)
-    here = threading.get_ident()
-    assert threads.on_all_cores(lambda part: (part, threading.get_ident()), range(3)) == [
-        (part, here) for part in range(3)]
-
-
 @pytest.mark.parametrize("number", [1, 2, 3, 50])
 def test_a_product_on_own_threads_is_numpy_s(number, cores, monkeypatch):
     cores(number)

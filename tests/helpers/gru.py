@@ -67,10 +67,10 @@ def gru_backward(du, cache):
 
 
 def gru_shapes(config):
-    """Name → shape of the parameters that a GRU has beside the table and the linear layers."""
+    """Name → shape, kind of the parameters besides the table and the linear layers."""
     d = config.embedding_dim
-    return {INPUT: (d, 3 * d), BIAS: (3 * d,), STATE: (d, 3 * d)}
+    return {INPUT: ((d, 3 * d), "uniform"), BIAS: ((3 * d,), "zeros"),
+            STATE: ((d, 3 * d), "uniform")}
 
 
-ENCODERS["gru"] = Encoder(title="gated recurrent unit", short="GRU", forward=gru_forward,
-                          backward=gru_backward, shapes=gru_shapes)
+ENCODERS["gru"] = Encoder(gru_forward, gru_backward, gru_shapes)

@@ -14,7 +14,7 @@ from torch.nested import nested_tensor_from_jagged
 from torch.nn import functional as F
 
 from convsim_mini.core.attention import groups, timing_signal
-from convsim_mini.core.nli import SCALE
+from convsim_mini.core.multitask import SCALE
 from convsim_mini.core.packed import words_and_bigrams
 
 NAMES = {"table.": "encoder.embedding.", "layers.": "encoder.layer", "bag.": "encoder.bag.",

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from convsim_mini import fast
-from convsim_mini.core import attention, dropout, embeddings, losses, optim, transformer_layers
+from convsim_mini.core import (
+    attention, dropout, embeddings, layers, losses, optim, transformer_layers)
 from convsim_mini.core.arrays import matmul, to_host
 from convsim_mini.core.dropout import NO_DROPOUT, Dropout
 from convsim_mini.core.embeddings import SparseRows
@@ -115,6 +116,7 @@ def no_rows(rng, dtype):
 CASES = {
     matmul: factors,
     embeddings.sum_rows: bag,
+    layers.tanh_backward: lambda rng, dtype: numbers(rng, dtype, *[sizes(rng, 2)] * 2),
     losses.batch_softmax_forward: scores,
     optim.sgd: parameters(2, 0.1),
     optim.adam: parameters(4, 3, 0.1, 0.9, 0.999, 1e-8),

@@ -14,7 +14,7 @@ from convsim_mini import encode
 from convsim_mini.common.cli import UserError
 from convsim_mini.core.text import tokenize
 from convsim_mini.data.layouts import Reading
-from convsim_mini.common import arrays_file
+from convsim_mini.common import files
 from convsim_mini.inference import sentence_encoder
 from convsim_mini.inference.index import (
     FILE, Index, add_to_index, build_index, index_of, nearest, open_index, rows_of_file,
@@ -257,10 +257,10 @@ def test_an_index_of_other_weights_or_options_is_refused(encoder, tmp_path, monk
     save_index(Index(encoder, index.vectors[:1], index.held), tmp_path / "index")
     with pytest.raises(UserError, match="holds 2 rows and .1, 16. numbers.*; make another"):
         open_index(tmp_path / "index", encoder)
-    arrays_file.save_arrays(tmp_path / "index" / FILE, {}, {})    # such as a run's file
+    files.save_arrays(tmp_path / "index" / FILE, {}, {})    # such as a run's file
     with pytest.raises(UserError, match="another run or with other options"):
         open_index(tmp_path / "index", encoder)
-    monkeypatch.setattr(arrays_file, "FORMAT", 8)
+    monkeypatch.setattr(files, "FORMAT", 8)
     with pytest.raises(UserError, match="another version.*expected 8.*make another"):
         open_index(tmp_path / "index", encoder)
 
@@ -348,7 +348,7 @@ def test_an_interrupted_index_or_addition_leaves_what_was_there(
 
     def interrupted(make, text):
         with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, UserError)):
-            patch.setattr(arrays_file, "save_file", stopped)
+            patch.setattr(files, "save_file", stopped)
             make(encoder, rows_of_texts([text]), tmp_path / "index")
 
     interrupted(build_index, "one")

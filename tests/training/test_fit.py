@@ -1,6 +1,7 @@
 """convsim_mini.fit: from Python pairs to a SentenceEncoder; its index of a table."""
 
 import gc
+import json
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,7 @@ def test_home_is_known_in_python_too_and_one_column_is_one_name(
 
 def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
     encoder = convsim_mini.fit(pairs, **settings | {
-        "optim.nli_workers": None, "optim.learning_rate": np.float32(0.01), "model.layers": (16,),
+        "half": False, "optim.learning_rate": np.float32(0.01), "model.layers": (16,),
         "model.response_hidden": 16})
     folder = Path(encoder.folder.name)
     assert Path(folder, "run", "model.safetensors").exists()
@@ -90,6 +91,16 @@ def test_pairs_may_come_one_by_one_but_must_be_there(pairs, settings, tmp_path):
             convsim_mini.fit(none, **settings)
     with pytest.raises(UserError, match="a row is .*a.*c.*; expected .message, reply., or a dict"):
         convsim_mini.fit([("a", "b", "c")], **settings)
+
+
+def test_a_file_is_copied_as_its_columns_and_its_encoding_say(pairs, settings, tmp_path):
+    rows = "".join(f"{a},caf\u00e9 {b}\n" for a, b in pairs)
+    (tmp_path / "own.csv").write_bytes(f"frage,antwort\n{rows}".encode("cp1252"))
+    encoder = convsim_mini.fit(tmp_path / "own.csv", tmp_path / "run", **settings,
+                               columns=["frage", "antwort"], encoding="cp1252")
+    copied = json.loads(Path(*describe(tmp_path / "run").config.pairs).read_text().split("\n")[0])
+    assert (copied["frage"], copied["antwort"]) == (pairs[0][0], f"caf\u00e9 {pairs[0][1]}")
+    assert encoder.columns == ["frage", "antwort"]
 
 
 def test_an_index_of_a_table_is_searched(trained):

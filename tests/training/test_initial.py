@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import ModelConfig
-from convsim_mini.core.pairs import Split
+from convsim_mini.core.batches import Split
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.text import Vocabulary
 from convsim_mini.core.initial import initial_parameters
@@ -136,14 +136,19 @@ def test_a_missing_table_is_told_and_no_other_is_taken(tmp_path):
         given_vectors(model, Vocabulary(["w1"], [1]))
 
 
-def test_matrices_are_uniform_within_the_bound_of_glorot():
-    config = ModelConfig(embedding_dim=40, layers=[30, 50], response_hidden=[60], encoder_bias=True)
+@pytest.mark.parametrize("encoder", ["dan", "transformer"])
+def test_matrices_are_uniform_within_the_bound_of_glorot(encoder):
+    config = ModelConfig(encoder, embedding_dim=40, layers=[30, 50], response_hidden=[60],
+                         encoder_bias=True, transformer_layers=1, hidden=70)
     params = initial_parameters(config, np.zeros((9, 40), np.float32), np.random.default_rng(0))
     assert params["encoder.linear1.bias"].shape == (50,)      # the last one has it on request
     small = {"response.linear1.weight": 0.1}                  # last layer of a residual network
     for name, p in params.items():
-        if p.ndim == 2 and not name.endswith("embedding.weight"):
-            bound = small.get(name, 1) * np.sqrt(6 / sum(p.shape))
+        if p.ndim == 1:
+            assert (p == (1 if name.endswith("norm.weight") else 0)).all(), name
+        elif not name.endswith("embedding.weight"):
+            fans = 80 if name.endswith("qkv.weight") else sum(p.shape)    # three square matrices
+            bound = small.get(name, 1) * np.sqrt(6 / fans)
             assert 0.98 < np.abs(p).max() / bound <= 1 and abs(p.mean()) < 0.1 * bound, name
 
 

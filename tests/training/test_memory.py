@@ -9,7 +9,7 @@ import pytest
 
 from convsim_mini import train
 from convsim_mini.evaluation.after_training import summary
-from convsim_mini.common.arrays_file import save_arrays
+from convsim_mini.common.files import save_arrays
 
 from conftest import parse_config
 
@@ -33,7 +33,7 @@ def test_a_training_and_its_summary_hold_two_tables_at_a_time(arguments, tmp_pat
 def test_loading_arrays_takes_their_size_once(tmp_path):
     size = 1 << 26
     save_arrays(tmp_path / "table", {"table": np.ones((size // 64, 16), np.float32)}, {})
-    measured = ("import re, sys; from convsim_mini.common.arrays_file import load_arrays; "
+    measured = ("import re, sys; from convsim_mini.common.files import load_arrays; "
                 "peak = lambda: int(re.search(r'VmHWM:\\s+(\\d+)', "
                 "open('/proc/self/status').read())[1]); before = peak(); "
                 "load_arrays(sys.argv[1]); print(peak() - before)")

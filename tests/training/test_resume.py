@@ -1,20 +1,14 @@
 """A run that is stopped, killed or fails: what is kept, and how it resumes."""
 
-import multiprocessing
 import os
-import random
 import resource
 import shutil
 import signal
-import sys
-import time
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from convsim_mini.common import arrays_file
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import Config
@@ -208,72 +202,6 @@ def test_what_multitask_and_nli_call_best_counts_their_own_task(config, tmp_path
         watched.measured = records
         found[task] = watched.best
     assert found == {"conversation": 1, "multitask": 2, "nli": 3}
-
-
-# ---------------------------------------------------------------- SIGKILL
-
-def slow_save(arrays, path, metadata):
-    """Like save_file, but only half the file exists for a while, so that some kills hit it."""
-    whole = checkpoint_save(arrays, f"{path}.whole", metadata)
-    data = Path(f"{path}.whole").read_bytes()
-    os.unlink(f"{path}.whole")
-    with open(path, "wb") as file:
-        file.write(data[:len(data) // 2])
-        file.flush()
-        time.sleep(0.02)
-        file.write(data[len(data) // 2:])
-    return whole
-
-
-checkpoint_save = arrays_file.save_file
-
-
-def work(action, *arguments):
-    """Run in the process to be killed: train.ACTION(*arguments), saving slowly, drawing nothing."""
-    arrays_file.save_file = slow_save
-    train.finish = lambda *_: None    # the last checkpoint is compared
-    monitor.plot_curves = lambda *_: None
-    sys.stdout = sys.stderr = open(os.devnull, "w")
-    getattr(train, action)(*arguments)
-
-
-@pytest.mark.long
-def test_killed_twenty_times_a_run_always_goes_on_and_ends_with_the_same_bits(
-        config, last_checkpoint_kept, tmp_path):
-    options = ["--evaluations", "40"]                         # a checkpoint after every step
-    train.train(config("whole", options))
-    chance, folder, kills, while_saving = random.Random(3), tmp_path / "run", 0, 0
-    # its server has no threads; a plain fork could inherit the locks of this process's threads
-    processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(["convsim_mini.train"])
-    child = processes.Process(target=work, args=("train", config("timed", options)))
-    begin = time.monotonic()
-    child.start()
-    child.join()
-    whole = time.monotonic() - begin        # so that kills hit the run on any machine
-    child = processes.Process(target=work, args=("train", config("run", options)))
-    child.start()
-    while kills < 20:
-        time.sleep(chance.uniform(0.05, 0.4) * whole)
-        child.kill()
-        child.join()
-        if child.exitcode == 0:                               # it had already finished
-            shutil.rmtree(folder)
-        else:
-            assert child.exitcode == -signal.SIGKILL
-            kills += 1
-            while_saving += any(path.suffix not in (".safetensors", ".json", ".jsonl", ".lock")
-                                for path in folder.glob("**/*"))
-        if (folder / MODEL).exists():
-            load_run(folder)                                  # never half-written
-        begun = (folder / TRAINING).exists()
-        child = processes.Process(
-            target=work, args=("resume", folder) if begun else ("train", config("run", options)))
-        child.start()
-    child.join()
-    assert child.exitcode == 0 and while_saving > 0
-    for file in (TRAINING, MODEL):
-        assert weights(folder, file) == weights(tmp_path / "whole", file)
 
 
 # ---------------------------------------------------------------- unsound losses

@@ -9,9 +9,9 @@ import threading
 import pytest
 
 from convsim_mini import train
+from convsim_mini.train import stop_requested
 from convsim_mini.common.cli import UserError, errors_in_one_line
 from convsim_mini.training import monitor
-from convsim_mini.training.steps import stop_requested
 from convsim_mini.training.run import load_run, read_log
 
 from conftest import PATH, ended, parse_config, wait_for

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
-from convsim_mini.training.settings import config_from_dict, flat, settings
+from convsim_mini.config import config_from_dict, flat, settings
 from convsim_mini.core.model import embed, response_forward
-from convsim_mini.core.schedule import rates
+from convsim_mini.core.loop import rates
 from convsim_mini.training.dev import drawn
 from convsim_mini.training.start import initial_model
 from convsim_mini.training.run import describe, load_run, newest
@@ -96,18 +96,6 @@ def test_the_papers_recipe_trains(arguments, corpus, tmp_path, monkeypatch):
     start, folder = initial_model(config, corpus).params, train.train(config).folder
     for name, p in load_run(newest(folder)).model.params.items():
         assert (p != start[name]).any(), name
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("more", [[], ["--text.pieces", "1"]])
-def test_few_distinct_words_are_enough_for_the_default_model(write_tsv, tmp_path, more):
-    # All dimensions of a piece are initialised by an SVD of the pieces' co-occurrences.
-    words = sorted({word for pair in generate_pairs(50) for text in pair
-                    for word in text[:-1].split()})[:60]
-    pairs = [(f"{a} {b} {c}", f"{c} {a}") for a in words for b in words[:10] for c in words[:7]]
-    options = ["--pairs", write_tsv(tmp_path / "pairs.tsv", pairs), "--cache", tmp_path / "cache",
-               "--steps", 2, "--evaluations", 1, "--run", tmp_path / "run", *more]
-    train.train(parse_config([*map(str, options)]))
 
 
 # ---------------------------------------------------------------- what is measured during training
@@ -226,8 +214,7 @@ def test_the_help_is_two_screens_and_the_long_one_has_every_setting(capsys):
     (["--config", "run.json", "--epochs", "3"], 30), (["--encoder", "transformer"], 20),
     (["--config", "mine.json"], 24),                          # the last quarter: batches of 200
     (["--task", "nli", "--nli", "x"], 16),                    # 2 · 400 pairs in batches of 50
-    (["--task", "multitask", "--nli", "x", "--nli_share", "0.2"], 25),    # 5 of them train NLI
-    (["--task", "multitask", "--nli", "x", "--optim.nli_workers", "0.2"], 20)])    # each step: both
+    (["--task", "multitask", "--nli", "x", "--nli_share", "0.2"], 25)])    # 5 of them train NLI
 def test_steps_follow_from_epochs_where_only_these_are_given(options, steps, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("run.json").write_text('{"steps": 700, "epochs": 2.0}')
@@ -241,5 +228,3 @@ def test_steps_follow_from_epochs_where_only_these_are_given(options, steps, tmp
 def test_steps_are_spread_over_the_tasks():
     config = replace(parse_config([]), task="multitask", nli_share=0.3)
     assert [steps_of_tasks(config, steps) for steps in (0, 3, 10)] == [(0, 0), (3, 0), (7, 3)]
-    both = replace(config, optim=replace(config.optim, nli_workers=0.5))
-    assert steps_of_tasks(both, 7) == (7, 7)

@@ -17,11 +17,11 @@ import numpy as np
 
 from convsim_mini.config import Config, ModelConfig, OptimConfig
 from convsim_mini.core.arrays import to_device, to_host
-from convsim_mini.core.pairs import Split
+from convsim_mini.core.batches import Split
 from convsim_mini.core.packed import Packed, offsets_of
 from convsim_mini.core.gradcheck import dense
 from convsim_mini.core.initial import parameter_shapes
-from convsim_mini.core.model import Model, loss_and_gradients
+from convsim_mini.core.model import Model
 from convsim_mini.training.workers import SINGLE_WORKER, launched
 
 WORDS, BIGRAMS, PAIRS = 30, 40, 23
@@ -52,11 +52,6 @@ def main(workers, xp=np, dtypes=("float64",)):
                 bits = [dense(found[name], p).tobytes() for name, p in model.params.items()
                         if name in found]
                 same_bits &= len(set(workers.comm.allgather(zlib.crc32(b"".join(bits))))) == 1
-    if xp is np:
-        workers.assign_roles(0.5)                               # two of four workers train NLI
-        for encoder, config in CONFIGS.items():
-            model = model_of(config, np.random.default_rng(0), workers)
-            differences[f"{encoder}, roles"] = difference(model, *roles(model, workers))
     differences = workers.comm.allgather(differences)         # heads: only on their workers
     differences = {case: max(each[case] for each in differences) for case in differences[0]}
     if workers.rank == 0:
@@ -84,20 +79,6 @@ def difference(model, expected, found):
         *(abs(loss - losses_found[name]) for name, loss in losses.items()),
         *(np.abs(dense(grads[name], model.params[name]) - dense(grad, model.params[name])).max()
           for name, grad in grads_found.items())))
-
-
-def roles(model, workers):
-    """Both tasks' losses and gradients, weighted 0.7 and 0.3, in one process; those of workers."""
-    split, which, nli, _ = data(np.random.default_rng(1))
-    conversation, inference = split.batch(which), nli.batch(which[:7])
-    losses, both = {}, {}
-    for name, weight, batch in (("loss", 0.7, conversation), ("nli_loss", 0.3 * 5, inference)):
-        losses[name], grads = loss_and_gradients(model, batch)
-        for key, grad in grads.items():
-            both[key] = both.get(key, 0) + weight * dense(grad, model.params[key])
-    config = Config(optim=OptimConfig(nli_workers=0.3, nli_weight=5))
-    batch = inference if workers.trains_nli else conversation
-    return (losses, both), workers.gradients(model, config, batch, 0)
 
 
 def data(rng):

@@ -1,6 +1,7 @@
 """Pairs as packed ids, their batches, and the order in which training sees them."""
 
-from itertools import islice
+import math
+from itertools import count, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from .packed import Packed
 
 BLOCK, SHUFFLED = 256, 4096    # pairs in a block, blocks shuffled at once: see `_epoch`
+GROWN = 2    # from drop_at on: factor on the batch size (§3.1)
 
 
 class Batch(NamedTuple):
@@ -47,6 +49,21 @@ class Split(NamedTuple):
         sentences = self.sentences(np.concatenate([2 * which, 2 * which + 1]))
         labels = None if self.labels is None else self.labels[which]
         return Batch(sentences, labels, self.task)
+
+
+def batches(config, split, first_step=0):
+    """Yield the Batch of each step from `first_step` on, for training on one Split, without end.
+
+    At `drop_at`, the batch size changes, and the order of the pairs starts over.
+    """
+    optim = config.optim
+    change = math.ceil(optim.drop_at * config.steps)          # the first step with the other size
+    for step in count(first_step):
+        if step in (first_step, change):
+            begin = change if step >= change else 0
+            size = optim.batch_size * (GROWN if step >= change else 1)
+            order = batch_order(split.pairs, size, config.seed, step - begin)
+        yield split.batch(next(order))
 
 
 def batch_order(pairs, batch_size, seed, first_step=0):

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from convsim_mini.core import pairs
+from convsim_mini.core import batches
 from convsim_mini.core.packed import offsets_of
-from convsim_mini.core.pairs import Split, batch_order
+from convsim_mini.core.batches import Split, batch_order
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +41,8 @@ def test_labels_and_task_go_with_their_pairs(split):
 @pytest.fixture(params=[256, 4])
 def block(request, monkeypatch):
     """Shuffles all pairs at once, or blocks of 4 pairs, 16 blocks at a time."""
-    monkeypatch.setattr(pairs, "BLOCK", request.param)
-    monkeypatch.setattr(pairs, "SHUFFLED", 16)
+    monkeypatch.setattr(batches, "BLOCK", request.param)
+    monkeypatch.setattr(batches, "SHUFFLED", 16)
 
 
 @pytest.mark.parametrize("number, size", [(1_000, 64), (1_024, 128), (70, 70), (2_000, 700)])
@@ -71,4 +71,4 @@ def test_the_order_is_the_same_in_every_version():
     # otherwise a run resumed after an update would see other pairs
     order = itertools.islice(batch_order(9, 4, seed=1), 3)
     assert [batch.tolist() for batch in order] == [[6, 8, 4, 0], [1, 7, 5, 2], [2, 3, 7, 8]]
-    assert (pairs.BLOCK, pairs.SHUFFLED) == (256, 4096)
+    assert (batches.BLOCK, batches.SHUFFLED) == (256, 4096)

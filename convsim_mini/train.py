@@ -18,7 +18,7 @@ from .common.cli import UserError, errors_in_one_line
 from .common.files import write_text
 from .data.prepare import corpus_report, open_corpus
 from .core.text import UNKNOWN
-from .data.snli import find_snli
+from .data.labelled import find_snli
 from .fast.devices import device_module
 from .fast.threads import use_all_cores
 from .training.dev import DEV_QUERIES, drawn, measuring_dev, scores_on_dev

@@ -21,8 +21,7 @@ import msgspec
 import numpy as np
 
 from ..common.cli import UserError, progress, python_m, user_errors
-from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
-from ..data.snli import read_snli
+from ..data.labelled import DataSet, find as find_files, lines_of, read_snli, rows_of
 from .baselines import frequency_weight, means_of_words
 from .metrics import correlation, difference, per_cent, spearman, without_interval
 

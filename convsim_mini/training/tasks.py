@@ -11,7 +11,7 @@ from ..common.files import checksum
 from ..core import schedule
 from ..core.model import ENCODERS
 from ..core.pairs import Split
-from ..data.snli import encode_snli, find_snli, read_snli
+from ..data.labelled import encode_snli, find_snli, read_snli
 
 
 class Tasks(NamedTuple):

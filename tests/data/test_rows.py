@@ -113,7 +113,7 @@ def test_what_a_text_is(value, text):
 @pytest.mark.parametrize("name, line, reason", [
     ("a.tsv", b"no tab", "1 columns, expected 2"), ("a.tsv", b"a\tb\tc", "3 columns, expected 2"),
     ("a.jsonl", b'{"input": "a"', "not a JSON object: Expecting"),
-    ("a.jsonl", b'["a"]', "not a JSON object, and a list of 1, expected 2"),
+    ("a.jsonl", b'["a"]', "a row is ['a']; expected (message, reply), or a dict of columns"),
     ("a.jsonl", b'{"input": {}}', '"input": dict'),
     ("a.jsonl", b"[" * 100_000, "recursion")])
 def test_of_a_hundred_rows_one_may_be_malformed_and_is_told(tmp_path, capsys, name, line, reason):

@@ -37,7 +37,7 @@ def test_csv_with_the_columns_of_its_header_or_those_that_are_named(
     *([name, "output"] for name in IN_PAIRS["input"]),
     *(["query", name] for name in IN_PAIRS["response"]),
     ["\ufeffquestion", "\xa0Answer "], ["context", "instruction", "x", "response"],    # Dolly
-    ["instruction", "input", "output"], ["question", "Sprint", "Sprint", "answer"]])    # Alpaca
+    ["instruction", "input", "output"]])    # Alpaca
 def test_names_of_columns_are_known_and_context_is_not_the_question(header, tmp_path):
     cells = [{"instruction": "text", header[0]: "text", header[-1]: "reply"}.get(name, "other")
              for name in header]
@@ -181,18 +181,16 @@ def test_a_log_is_read_in_order_of_time_and_long_silence_is_no_answer(times, tmp
      "question, answer; name two of them"),
     ("a.csv", "question,answer\n", [], "holds no row below its header"),
     ("a.csv", "sep=;", [], "holds no row below its header"),
-    ("a.tsv", "id\tmessage\n17\tMy printer is broken\n18\tThe cat\n", [],
-     "column names do not show where input and response are; it has id, message (the first"),
-    ("a.csv", "input,input,response\na,b,c\n", [], 'two columns are called "input"; expected one'),
-    ("a.csv", 'question,answer\na,b\n"c,d\ne,f\ng,h\n', [], "the row at line 3 cannot be read"),
+    ("a.csv", "input,input,response\na,b,c\n", [], '2 columns are called "input"; expected one'),
+    ("a.csv", 'question,answer\na,b\n"c,d\ne,f\ng,h\n', [], "the row 2 lines below the header"),
     ("a.csv", "Why so?,Therefore.\na,b\n", [], "the first line of a .csv must name them"),
     ("a.xlsx", b"PK\3\4 and more", [], "is a zip file, such as an .xlsx; unpack it, or save"),
     ("a.gz", b"a\tb", [], "the compressed data is damaged"),
     ("a.csv", b"question,answer\na,b\n\xff,c\n", [], "line 3: is not UTF-8 text ('utf-8'"),
     ("a.tsv", b"a\tb\ncaf\xe9\tb\n", [], "line 2: is not UTF-8 text"),
-    ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "the row at line 3 cannot be read"),
+    ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "the row 2 lines below the header"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\nno json\n', [], "row 2: not a JSON object: Exp"),
-    ("a.jsonl", '{"thread": 1, "text": "a"}\n\n[1]\n', [], "row 3: not a JSON object"),
+    ("a.jsonl", '{"thread": 1, "text": "a"}\n\n[1]\n', [], "row 3: a row is [1]; expected"),
     ("a.jsonl", "[\n{}]", ["x"], "is a single JSON array; write one object per line"),
     ("a.csv", """question,answer\n"[{'role': 'user', 'content': 'q'}]",a\n""", [],
      "first: row 2: a cell holds a chat as JSON, expected a text"),
@@ -204,12 +202,7 @@ def test_a_log_is_read_in_order_of_time_and_long_silence_is_no_answer(times, tmp
     ("a.csv", ",answers\n1,b\n", [], 'it has "", answers (the first line of a'),
     ("a.csv", "question,answer\nq,a\n".encode("gb18030") + "打印机".encode("gb18030"), [],
      '--encoding cp1252 ("´òÓ¡»ú"), --encoding gb18030 ("打印机")'),
-    ("a.csv", "question,answer\n" + "a,a\n" * 10, [],
-     "10 of 10 responses and their inputs are the same text; expected messages and different"),
-    ("a.csv", "question,answer\n" + "".join(f"{k},a\n" for k in range(10)), [],
-     "all responses are the same text; expected messages and different replies; name two other"),
-    ("a.jsonl", '[{"question": "q", "answer": "a"}]', [], "is a single JSON array; write one"),
-    ("a.jsonl", '["q", "a", "b"]', [], "a list of 3, expected 2"),
+    ("a.jsonl", '["q", "a", "b"]', [], "a row is ['q', 'a', 'b']; expected"),
     ("a.csv", 'question,answer\n"' + "a" * (1 << 24) + 'b",c', [], "more than 16,777,216 bytes"),
     ("a.csv", 'question,answer\n"' + "a\n" * (1 << 23) + 'b",c', [], "field larger"),
 ])
@@ -385,7 +378,7 @@ def test_tables_in_memory_keep_the_names_of_their_fields():
     text = pyarrow.chunked_array([["q"]])[0]
     assert read([{"answer": "a", "question": text}]) == [Pair("q", "a")]
     twice = pyarrow.table([["q"], ["a"], ["b"]], names=["question", "answer", "answer"])
-    with pytest.raises(UserError, match='two columns are called "answer"'):
+    with pytest.raises(UserError, match='2 columns are called "answer"'):
         read(twice)
 
 

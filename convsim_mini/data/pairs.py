@@ -129,7 +129,8 @@ def read_rows(source, progress=None, reading=Reading()):
         zeros, ones, others = (labels[label, value] for value in (0, 1, None))
         if zeros and ones and not others:
             say(f"{name}: {zeros:,} rows have 0 as {label} and {ones:,} have 1; all are read as "
-                "pairs; if 0 marks wrong replies, write only those with 1 into a file")
+                f"pairs; if 0 marks wrong replies, keep the others: table[table.{label} == 1] with "
+                "pandas")
     if len(wrong) > FEW:
         say(f'{name}: {len(wrong):,} texts are UTF-8 that a program read as cp1252 or Latin-1, '
             f'such as "{wrong[0]:.40}" for "{misread(wrong[0]):.40}"; export them again')

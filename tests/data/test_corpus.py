@@ -296,7 +296,7 @@ def test_too_few_pairs_are_told(pairs, write_tsv, tmp_path):
     path = write_tsv(tmp_path / "few.tsv", pairs[:300])
     done = command("train", "--pairs", path, "--cache", tmp_path / "cache", cwd=tmp_path)
     assert done.returncode == 2
-    assert "about 500 in all with many inputs; add files to --pairs" in done.stderr
+    assert "about 500 in all; add files to --pairs, or pairs" in done.stderr
     assert not (tmp_path / "runs").exists()
 
 

@@ -47,21 +47,6 @@ def test_names_of_columns_are_known_and_context_is_not_the_question(header, tmp_
     assert read(path) == [Pair("text", "reply")]
 
 
-@pytest.mark.parametrize("text, columns, pairs", [
-    ('id\tresponse\tinput\n1\t"yes\tis it?\n', [], [("is it?", '"yes')]),    # nothing closes it
-    ("answer\tquestion\nyes\tis it?\nalone\n", [], [("is it?", "yes"), ("", "alone")]),
-    ("one\nyes\n", ["one"], [("yes", "yes")])])
-def test_tsv_with_a_header_is_read_by_its_names(text, columns, pairs, tmp_path):
-    assert [pair[:2] for pair in read(written(tmp_path / "mine.tsv", text), columns)] == pairs
-
-
-def test_jsonl_with_other_fields(tmp_path):
-    path = written(tmp_path / "mine.jsonl", [{"x": a, "y": b, "input": 3} for a, b in PAIRS])
-    assert read(path, ["x", "y"]) == [Pair(*pair) for pair in PAIRS]
-    written(path, '{"x": "é", "y": "à"}'.encode("cp1252"))
-    assert read(path, ["x", "y"], "cp1252") == [Pair("é", "à")]
-
-
 def test_parquet(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -196,6 +181,7 @@ def test_a_log_is_read_in_order_of_time_and_long_silence_is_no_answer(times, tmp
      "first: row 2: a cell holds a chat as JSON, expected a text"),
     ("a.csv", "question,answer\nq,a\n".encode("utf-16-le"), [], "is UTF-16 without its mark, or"),
     ("a.tsv", b"%PDF-1.7", [], "is a PDF; save its text"),
+    ("a.csv", 'question,answer\n"q\nq",a\n1,2,3\n', [], "row 3: 3 columns, expected 2 (as in"),
     ("a.csv", "\n\n", [], "holds no row below"), ("a.tsv", "\n\n", [], "holds no row below"),
     ("a.jsonl", '{"messages": [{"role": "user", "content": "q"}]}', [], "no message in it answers"),
     ("a.jsonl", '{"answers": [{"author": "a", "text": "b"}]}', [], "must have role and content"),
@@ -296,28 +282,36 @@ def test_empty_names_do_not_hide_others_and_thoughts_are_not_said(tmp_path):
         read_chat({"from": "8:bo", "messagetype": "RichText", "content": "q"})
 
 
-@pytest.mark.parametrize("name, text, expected", [
-    ("a.csv", "question,answer\nq,a,,\nq,,,\n,\n\n", [("q", "a"), ("q", ""), ("", "")]),
-    ("a.csv", "question;answer, or none\nq;a\n", [("q", "a")]),
-    ("a.csv", '\ufeff\ufeffquestion,answer\n"q", "a, b"\n', [("q", "a, b")]),
-    ("a.csv", 'question,answer\r"q\nr",a\rs,b\r', [("q\nr", "a"), ("s", "b")]),
-    ("a.tsv", 'question\tanswer\n"q\n\nr"\t"say ""a"""\n"s" he said\t"t\n', [
-        ("q\n\nr", 'say "a"'), ('"s" he said', '"t')]),
-    ("a.tsv", 'question\tanswer\nq\t"a\nr\ts"\nt\t"b\nc"\n', [    # as MRPC has its marks
-        ("q", '"a'), ("r", 's"'), ("t", "b\nc")]),
-    ("a.tsv", '"q"\t"a"\nEU or NA?\tNA\n', [    # without a header marks are text, and so is NA
-        ('"q"', '"a"'), ("EU or NA?", "NA")]),
-    ("a.TSV", "\t\nq\ta\n", [("", ""), ("q", "a")]),
-    ("a.csv", "\n,\nquestion,answer\nNA,a\nq,NULL\nq,None\n", [
+@pytest.mark.parametrize("name, text, columns, expected", [
+    ("a.csv", "question,answer\nq,a,,\nq,,,\n,\n\n", [], [("q", "a"), ("q", ""), ("", "")]),
+    ("a.csv", "question;answer, or none\nq;a\n", ["question", "answer, or none"], [("q", "a")]),
+    ("a.csv", '\ufeff\ufeffquestion,answer\n"q", "a, b"\n', [], [("q", "a, b")]),
+    ("a.csv", 'question,answer\r"q\nr",a\rs,b\r', [], [("q\nr", "a"), ("s", "b")]),
+    ("a.csv", "\n,\nquestion,answer\nNA,a\nq,NULL\nq,None\n", [], [
         ("", "a"), ("q", ""), ("q", "None")]),
-    ("a.csv", "question,answer\nq\r,a\n\nquestion,answer\nr,b\n", [("q ", "a"), ("r", "b")]),
-    ("a.jsonl", '["q", "a"]\n["r", "b"]\n', [("q", "a"), ("r", "b")]),
-    ("a.csv", '"sep=;"\nques\u200btion;"an\nswer"\nq;a\n', [("q", "a")]),
-    ("a.tsv", "\ufeff\ufeff\nquestion\tanswer\rq\t\\N\r", [("q", "")])])
-def test_tables_as_programs_write_them(name, text, expected, tmp_path):
-    columns = ["question", "answer, or none"] if "none" in text else []
-    columns = ["question", "an swer"] if "sep" in text else columns
+    ("a.csv", "question,answer\nq\r,a\n\nquestion,answer\nr,b\n", [], [("q ", "a"), ("r", "b")]),
+    ("a.csv", '"sep=;"\nques\u200btion;"an\nswer"\nq;a\n', ["question", "an swer"], [("q", "a")]),
+    ("a.csv", "SEP=|\r\nid|question|answer\r\n1|a b|c, d\r\n", [], [("a b", "c, d")]),
+    ("a.tsv", 'question\tanswer\n"q\n\nr"\t"say ""a"""\n"s" he said\t"t\n', [], [
+        ("q\n\nr", 'say "a"'), ('"s" he said', '"t')]),
+    ("a.tsv", 'question\tanswer\nq\t"a\nr\ts"\nt\t"b\nc"\n', [], [    # as MRPC has its marks
+        ("q", '"a'), ("r", 's"'), ("t", "b\nc")]),
+    ("a.tsv", '"q"\t"a"\nEU or NA?\tNA\n', [], [    # without a header marks are text, so is NA
+        ('"q"', '"a"'), ("EU or NA?", "NA")]),
+    ("a.TSV", "\t\nq\ta\n", [], [("", ""), ("q", "a")]),
+    ("a.tsv", "\ufeff\ufeff\nquestion\tanswer\rq\t\\N\r", [], [("q", "")]),
+    ("a.tsv", 'id\tresponse\tinput\n1\t"yes\tis it?\n', [], [("is it?", '"yes')]),
+    ("a.tsv", "answer\tquestion\nyes\tis it?\nalone\n", [], [("is it?", "yes"), ("", "alone")]),
+    ("a.tsv", "one\nyes\n", ["one"], [("yes", "yes")]),
+    ("a.jsonl", '["q", "a"]\n["r", "b"]\n', [], [("q", "a"), ("r", "b")]),
+    ("a.jsonl", '{"x": "q", "input": 3, "y": "a"}\n', ["x", "y"], [("q", "a")])])
+def test_tables_as_programs_write_them(name, text, columns, expected, tmp_path):
     assert [pair[:2] for pair in read(written(tmp_path / name, text), columns)] == expected
+
+
+def test_a_code_page_that_is_named_is_used(tmp_path):
+    path = written(tmp_path / "a.csv", "question,answer\né,à\n".encode("cp1252"))
+    assert read(path, [], "cp1252") == [Pair("é", "à")]
 
 
 def test_a_first_line_of_single_words_is_told_to_be_a_pair(tmp_path, capsys):
@@ -380,17 +374,3 @@ def test_tables_in_memory_keep_the_names_of_their_fields():
     twice = pyarrow.table([["q"], ["a"], ["b"]], names=["question", "answer", "answer"])
     with pytest.raises(UserError, match='2 columns are called "answer"'):
         read(twice)
-
-
-@pytest.mark.parametrize("delimiter, first", [(";", "sep=;\n"), ("|", ""), (",", "SEP=,\r\n")])
-def test_a_line_that_names_the_delimiter_is_no_header(delimiter, first, tmp_path):
-    table = "id,question,answer\n1,a b,c d\n".replace(",", delimiter)
-    assert read(written(tmp_path / "mine.csv", first + table)) == [Pair("a b", "c d")]
-
-
-def test_a_malformed_row_is_named_by_its_number_whatever_lines_its_cells_take(
-        pairs, text_config, tmp_path, capsys):
-    rows = [[text, f"{reply}\nand more"] for text, reply in pairs]
-    path = written(tmp_path / "a.csv", [["question", "answer"], *rows[:99], [1, 2, 3], *rows])
-    load_corpus([path], text_config, tmp_path / "cache")
-    assert "of 4,100 (first: row 101: 3 columns, expected 2 (as in" in capsys.readouterr().err

@@ -49,13 +49,11 @@ def kind_of(path):
 
 def read_file(path, progress=None, reading=Reading()):
     """A file's records, if its kind is in KINDS. progress: as in `read_lines`. Raises UserError."""
-    read = KINDS.get(kind_of(path), _refuse)
+    read = KINDS.get(kind_of(path))
+    if not read or (read is _read_chitchat and Path(path) != default_corpus()):
+        next(read_lines(path))                                # which recognises zip files, folders
+        raise UserError(f'{path}: unknown kind of file "{Path(path).name}"; expected {EXPECTED}')
     return chain.from_iterable(read(part, progress, reading) for part in parts_of(path))
-
-
-def _refuse(path, progress, reading):
-    next(read_lines(path))                                    # which recognises zip files, folders
-    raise UserError(f'{path}: unknown kind of file "{Path(path).name}"; expected {EXPECTED}')
 
 
 def read_csv(path, progress=None, reading=Reading()):
@@ -175,8 +173,6 @@ def _read_parquet(path, progress, reading):
 
 def _read_chitchat(path, progress, reading):
     """The records of chitchat-dataset: adjacent turns of different speakers."""
-    if Path(path) != default_corpus():
-        _refuse(path, progress, reading)
     conversations = read_object(path, "is missing or damaged", "install chitchat-dataset again")
     pairs = ((*pair, name) for name, one in conversations.items()
              for pair in pairwise(filter(None, one["messages"]))
@@ -214,7 +210,7 @@ def rows_of_table(table):
         return map(_row, table.with_format(None))             # may be tables in other formats
     if hasattr(table, "to_pylist"):                           # arrow, which knows pandas's index
         names = names_of_columns("the table", table.schema.names)
-        own = [name for name in names if not name.startswith("__index_level_")]
+        own = [k for k, name in enumerate(names) if name and name[:14] != "__index_level_"]
         return table.rename_columns(names).select(own).to_pylist()
     return table.to_dicts() if hasattr(table, "to_dicts") else map(_row, table)    # polars
 
@@ -234,16 +230,14 @@ def _plain(value):
 
 
 def names_of_columns(table, header):
-    """The names in a header, stripped. Raises UserError if they are too many, or two are equal.
+    """The names in a header, stripped; only the first of several that are equal.
 
-    table: the table's name
+    table: the table's name. Raises UserError for too many names.
     """
     if len(header) > MOST:
         raise UserError(f"{table}: has {len(header):,} columns, expected at most {MOST:,}; keep "
                         "only the columns that hold the texts")
     names = [" ".join(INVISIBLE.sub("", str(name)).split()) for name in header]
-    for name, times in Counter(names).most_common(2):         # several may have none
-        if name and times > 1:
-            raise UserError(f'{table}: {times} columns are called "{name}"; expected one; give '
-                            "each column a name of its own, as pandas.read_csv does")
-    return names
+    if twice := [name for name, times in Counter(names).items() if name and times > 1]:
+        say(f"{table}: several columns are called {', '.join(twice)}; the first is read")
+    return [name if names.index(name) == place else "" for place, name in enumerate(names)]

@@ -177,14 +177,10 @@ def conversation_of(row):
     for column in CONVERSATION:
         if isinstance(name := row.get(column), list):         # as `write_pairs` writes it
             return tuple(map(str, name))
-        if name := _name(name):
-            return name, name
-    message, reply = (_name(row.get(column)) for column in IDS)
+        if str(name) not in ("", *MISSING):
+            return str(name), str(name)
+    message, reply = ("" if str(row.get(column)) in MISSING else str(row[column]) for column in IDS)
     return message, message and (reply or message)
-
-
-def _name(value):
-    return "" if str(value) in MISSING else str(value)
 
 
 def write_pairs(table, path, columns):

@@ -34,7 +34,7 @@ def _message(row, columns):
     """A row of a log as a dict with the keys of NOTHING; the value of a missing column is ""."""
     message = NOTHING | {what: text_of(row.get(name), f'"{name}": ')
                          for what, name in columns.items() if what != "time"}
-    message["time"] = time_of(row.get(columns.get("time")))
+    message["time"] = time_of(row[columns["time"]]) if columns.get("time") in row else None
     if message["speaker"] in NOBODY:
         message["speaker"] = ""
     for what in ("thread", "id", "reply_to"):

@@ -373,4 +373,4 @@ def test_tables_in_memory_keep_the_names_of_their_fields(capsys):
     twice = pyarrow.table([["q"], ["a"], ["b"]], names=["question", "answer", "answer"])
     assert read(twice) == [Pair("q", "a")]
     told = "the table: several columns are called answer; the first is read\n"
-    assert capsys.readouterr().err.startswith(told)
+    assert told in capsys.readouterr().err

@@ -22,7 +22,7 @@ from .core.arrays import array_module, to_device
 from .core.loop import train_steps
 from .core.optim import OPTIMIZERS
 from .core.text import UNKNOWN
-from .data.snli import find_snli
+from .data.labelled import find_snli
 from .fast.devices import device_module, machine
 from .fast.threads import use_all_cores
 from .training.dev import DEV_QUERIES, drawn, measuring_dev, scores_on_dev

@@ -13,10 +13,10 @@ from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.batches import Split, batch_order
 from convsim_mini.core.loop import rates
 from convsim_mini.core.text import Vocabulary, tokenize
-from convsim_mini.data.corpus import Corpus
 from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.pairs import left_out, read_rows
 from convsim_mini.data.passes import origins_of
+from convsim_mini.data.prepare import Corpus
 from convsim_mini.data.split import SPLITS, split_pairs
 from convsim_mini.training.start import initial_model
 

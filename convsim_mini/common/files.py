@@ -78,8 +78,9 @@ def replace_file(path, write):
             old = (path if path.exists() else temporary).stat()
             write(str(temporary))
             temporary.chmod(old.st_mode & 0o777)              # safetensors makes files private
-            with suppress(AttributeError, PermissionError):   # Windows; a file of somebody else
-                os.chown(temporary, old.st_uid, old.st_gid)
+            if hasattr(os, "chown"):                          # not on Windows
+                with suppress(PermissionError):               # the file of somebody else
+                    os.chown(temporary, old.st_uid, old.st_gid)
             with open(temporary, "rb+") as file:
                 os.fsync(file.fileno())
             os.replace(temporary, path)

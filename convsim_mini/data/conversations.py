@@ -16,7 +16,7 @@ DAY = 86_400.0    # seconds; what is said after a longer silence answers nothing
 
 
 def messages_of(name, records, columns):
-    """Yield the messages in the records of the table `name`, as dicts with the keys IN_LOGS.
+    """Yield the messages in the records of the table `name`, as dicts with the keys of NOTHING.
 
     columns: from `layout_of`. Raises UserError for a bad row.
     """
@@ -31,10 +31,10 @@ def messages_of(name, records, columns):
 
 
 def _message(row, columns):
-    """A row of a log as a dict with the keys IN_LOGS; the value of a missing column is ""."""
+    """A row of a log as a dict with the keys of NOTHING; the value of a missing column is ""."""
     message = NOTHING | {what: text_of(row.get(name), f'"{name}": ')
                          for what, name in columns.items() if what != "time"}
-    message["time"] = time_of(row.get(columns.get("time")))
+    message["time"] = time_of(row[columns["time"]]) if columns.get("time") in row else None
     if message["speaker"] in NOBODY:
         message["speaker"] = ""
     for what in ("thread", "id", "reply_to"):
@@ -50,18 +50,18 @@ def _chat(items, thread):
     if items and EXPORTED & {*items[0]}:
         raise ValueError("a chat as its program exports it; make a log of the whole export first: "
                          + python_m("data_scripts.chats FILE --out log.jsonl"))
-    said = [_message(item, columns) | {"thread": thread, "time": _time(item)} for item in items
-            if (columns := names_in(item, IN_CHATS)) and not is_thought(item)]
-    said = [message for message in said if not message["speaker"].lower().startswith(TOOLS)]
+    said = []
+    for item in items:
+        columns = names_in(item, IN_CHATS)
+        if columns and not is_thought(item):
+            columns["time"] = next((name for name in TIMES if name in item), None)
+            message = _message(item, columns) | {"thread": thread}
+            said += [message] * (not message["speaker"].lower().startswith(TOOLS))
     said = in_order(said)
     others = [message for message in said if message["speaker"].lower() not in PROMPTS]
     if len({message["speaker"] for message in others}) > 1:
         return others
     return dropwhile(lambda message: message["speaker"].lower() in PROMPTS, said)
-
-
-def _time(item):
-    return next((time_of(item[name]) for name in TIMES if name in item), None)
 
 
 def in_order(messages, name=""):
@@ -100,8 +100,8 @@ def replies(name, messages):
             "may be paired with the wrong message; expected each id only once")
     turns, answers = {}, []    # (thread or "", id) → turn; (the place that it answers, turn)
     for message in messages:
-        thread = message["thread"] if anew else ""
-        place, above = (thread, message["id"]), (thread, message["reply_to"])
+        place, above = ((message["thread"] if anew else "", message[which])
+                        for which in ("id", "reply_to"))
         if _one_speaker(turns.get(above, NOTHING), message):
             message = _go_on(turns[above], message)
         elif message["reply_to"] and above != place:          # as some write for none
@@ -120,8 +120,7 @@ def _one_speaker(message, reply):
 
 def _go_on(turn, message):
     """A turn after one more message of its speaker."""
-    turn["text"] = f"{turn['text']} {message['text']}".strip()
-    turn["time"] = message["time"]
+    turn |= {"text": f"{turn['text']} {message['text']}".strip(), "time": message["time"]}
     return turn
 
 

@@ -6,6 +6,7 @@ wrong. To add a format, write a function here and enter it in FORMATS.
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
@@ -20,7 +21,9 @@ from .layouts import FIELDS, Reading, by_names
 INVISIBLE = re.compile("[\0\u200b-\u200f\u2060\ufeff]")    # in names of columns
 # what R, SQL, Excel … write into empty cells of tables with a header; elsewhere "NA" may be a text
 EMPTY = {"NA", "NULL", "null", "NaN", "nan", "<NA>", "\\N", "#N/A"}
-AHEAD = 100    # lines that a cell of a .tsv may span, or that show whether there is a header
+ABOVE = re.compile(r'(?i)[ ,;|\r]*|"?sep=.*')    # a header: blank lines, Excel's delimiter
+AHEAD = 100    # lines that a cell of a .tsv may span
+MOST = 10_000  # columns
 
 
 def default_corpus():
@@ -46,13 +49,11 @@ def kind_of(path):
 
 def read_file(path, progress=None, reading=Reading()):
     """A file's records, if its kind is in KINDS. progress: as in `read_lines`. Raises UserError."""
-    read = KINDS.get(kind_of(path), _refuse)
+    read = KINDS.get(kind_of(path))
+    if not read or (read is _read_chitchat and Path(path) != default_corpus()):
+        next(read_lines(path))                                # which recognises zip files, folders
+        raise UserError(f'{path}: unknown kind of file "{Path(path).name}"; expected {EXPECTED}')
     return chain.from_iterable(read(part, progress, reading) for part in parts_of(path))
-
-
-def _refuse(path, progress, reading):
-    next(read_lines(path))                                    # which recognises zip files, folders
-    raise UserError(f'{path}: unknown kind of file "{Path(path).name}"; expected {EXPECTED}')
 
 
 def read_csv(path, progress=None, reading=Reading()):
@@ -63,18 +64,13 @@ def read_csv(path, progress=None, reading=Reading()):
 def read_tsv(path, progress=None, reading=Reading()):
     """The records of a file with tabs between its cells.
 
-    Its first line is a header if columns are given, if it holds known names, or if each cell is one
-    word and some column below has no spaces (such as ids). Without a header, each line is an input
-    and its response, and a quotation mark is a character like any other.
+    Its first line is a header if columns are given or if it holds known names. Without a header,
+    each line is an input and its response, and a quotation mark is a character like any other.
     """
     lines = _lines_of_table(path, progress, reading)
-    begin = [*islice(lines, 1 + AHEAD)]
-    lines = chain(begin, lines)
-    header, *rows = (line.split("\t") for line in begin or [""])
-    named = reading.columns or {*header} & {*reading.known} or by_names([dict.fromkeys(header)])[0]
-    one_word = len(rows) > 1 and all(cell.strip(' "').isidentifier() for cell in header)
-    columns = zip_longest(*rows, fillvalue="")
-    if named or (one_word and any(all(" " not in cell for cell in column) for column in columns)):
+    first = next(lines, "")
+    lines, header = chain([first], lines), first.split("\t")
+    if reading.columns or {*header} & {*reading.known} or by_names([dict.fromkeys(header)])[0]:
         return _rows_below(path, _cells_of_tsv(lines))
     if all(len(cell.split()) < 4 for cell in header):
         say(f"{path}: line 1, {header}, is read as a pair; if it names the columns, give "
@@ -83,9 +79,9 @@ def read_tsv(path, progress=None, reading=Reading()):
 
 
 def _lines_of_table(path, progress, reading):
-    """The lines of a table, without blank ones at the top. \\r ends rows if it ends the header."""
+    """The lines of a table from its header on. \\r ends rows if it ends the header."""
     lines = text_lines(path, progress, encoding=reading.encoding)
-    lines = dropwhile(lambda line: not line.strip(" ,;|\r"), lines)
+    lines = dropwhile(ABOVE.fullmatch, lines)
     header = next(lines, "")
     lines = chain([header], lines)
     if "\r" in header:                                        # an old Mac's
@@ -110,10 +106,7 @@ def _rows_below(path, table, given=()):
 
 
 def _cells_of_csv(path, lines):
-    header, first = next(lines, ""), 1
-    if header.strip('"').lower().startswith("sep="):          # Excel's line with the delimiter
-        header, first = next(lines, ""), 2
-    row = next(lines, "")
+    header, row = next(lines, ""), next(lines, "")
     delimiter = max(",;\t|", key=lambda mark: (min(header.count(mark), row.count(mark)),
                                                header.count(mark)))
     csv.field_size_limit(LONGEST_LINE)
@@ -125,9 +118,9 @@ def _cells_of_csv(path, lines):
             yield cells
             begin = table.line_num
     except csv.Error as error:
-        raise UserError(f"{path}: the row at line {begin + first} cannot be read ({error}); put "
-                        "quotation marks around cells with a comma or a line break, and write "
-                        'a " inside them as ""') from None
+        raise UserError(f"{path}: the row {begin:,} lines below the header cannot be read ({error})"
+                        "; put quotation marks around cells with a comma or a line break, and "
+                        'write a " inside them as ""') from None
 
 
 def _cells_of_tsv(lines):
@@ -154,26 +147,17 @@ def _cells_of_tsv(lines):
 
 
 def read_jsonl(path, progress=None, reading=Reading()):
-    """The records of a .jsonl, one object per line; blank lines are skipped."""
-    lines = text_lines(path, progress, encoding=reading.encoding)
-    for number, line in enumerate(lines, start=1):
+    """The records of a .jsonl, one object per line; a list of two texts is a pair."""
+    for number, line in enumerate(text_lines(path, progress, encoding=reading.encoding), start=1):
         if number == 1 and re.match(r"\s*\[\s*(\{|\Z)", line):
             raise UserError(f"{path}: is a single JSON array; write one object per line")
         if line.strip():
             try:
-                yield number, _object_of(line)
-            except ValueError as error:
-                yield number, error
-
-
-def _object_of(line):
-    """The object in a line of JSON; a list of two texts is a pair."""
-    if not line.lstrip().startswith("["):
-        return parse_object(line)
-    pair = parse_object(f'{{"pair": {line}}}')["pair"]
-    if len(pair) != 2:
-        raise ValueError(f"not a JSON object, and a list of {len(pair)}, expected 2")
-    return dict(zip(FIELDS, pair))
+                is_list = line.lstrip().startswith("[")
+                row = parse_object(f'{{"pair": {line}}}' if is_list else line)
+                yield number, _row(row["pair"]) if is_list else row
+            except (ValueError, UserError) as error:
+                yield number, ValueError(error)
 
 
 def _read_parquet(path, progress, reading):
@@ -183,17 +167,12 @@ def _read_parquet(path, progress, reading):
         from pyarrow.parquet import ParquetFile
     damage = (OSError, ValueError, ArrowException)
     with user_errors(f"{path}: cannot be read as Parquet", "write it again", damage):
-        file = ParquetFile(path)
-        names = names_of_columns(path, file.schema_arrow.names)
-        names = [name for name in names if not name.startswith("__index_level_")]    # pandas's
-        batches = file.iter_batches(1_000, columns=names)
-        yield from enumerate(chain.from_iterable(map(rows_of_table, batches)), start=1)
+        batches = map(rows_of_table, ParquetFile(path).iter_batches(1_000))
+        yield from enumerate(chain.from_iterable(batches), start=1)
 
 
 def _read_chitchat(path, progress, reading):
     """The records of chitchat-dataset: adjacent turns of different speakers."""
-    if Path(path) != default_corpus():
-        _refuse(path, progress, reading)
     conversations = read_object(path, "is missing or damaged", "install chitchat-dataset again")
     pairs = ((*pair, name) for name, one in conversations.items()
              for pair in pairwise(filter(None, one["messages"]))
@@ -219,22 +198,21 @@ def rows_of_table(table):
     table: from pandas, polars or arrow, or an iterable of dicts, named tuples or (input, response)
     pairs, such as a Hugging Face Dataset or NumPy rows. Raises UserError for other rows.
     """
-    records = getattr(getattr(table, "dtype", None), "names", None)    # of NumPy
-    if isinstance(table, Mapping) or hasattr(table, "collect") or records:
+    if isinstance(table, Mapping) or hasattr(table, "collect") or (
+            getattr(getattr(table, "dtype", None), "names", None)):         # NumPy's records
         raise UserError(f"a {type(table).__name__} has no rows; give one of its tables, such "
                         'as ["train"], or make one, with pandas.DataFrame(…) or .collect()')
     if hasattr(table, "itertuples"):                          # pandas
-        names = names_of_columns("the table", table.columns, most=inf)
+        names = names_of_columns("the table", table.columns)
         table = table.astype(object).where(table.notna(), None)
         return (dict(zip(names, map(_plain, row))) for row in table.itertuples(False, None))
     if hasattr(table, "with_format"):                         # a Hugging Face Dataset, whose rows
         return map(_row, table.with_format(None))             # may be tables in other formats
-    if hasattr(table, "rename_columns"):                      # arrow, where names may be equal
-        table = table.rename_columns(names_of_columns("the table", table.schema.names, most=inf))
-    for method in ("to_pylist", "to_dicts"):                  # arrow, polars
-        if hasattr(table, method):
-            return getattr(table, method)()
-    return map(_row, table)
+    if hasattr(table, "to_pylist"):                           # arrow, which knows pandas's index
+        names = names_of_columns("the table", table.schema.names)
+        own = [k for k, name in enumerate(names) if name and name[:14] != "__index_level_"]
+        return table.rename_columns(names).select(own).to_pylist()
+    return table.to_dicts() if hasattr(table, "to_dicts") else map(_row, table)    # polars
 
 
 def _row(row):
@@ -251,14 +229,15 @@ def _plain(value):
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def names_of_columns(table, header, most=10_000):
-    """The names in a header, stripped; the second of two called "a" becomes "a (2)".
+def names_of_columns(table, header):
+    """The names in a header, stripped; only the first of several that are equal.
 
-    table: the table's name. Raises UserError for more names than `most`.
+    table: the table's name. Raises UserError for too many names.
     """
-    if len(header) > most:
-        raise UserError(f"{table}: has {len(header):,} columns, expected at most {most:,}; keep "
+    if len(header) > MOST:
+        raise UserError(f"{table}: has {len(header):,} columns, expected at most {MOST:,}; keep "
                         "only the columns that hold the texts")
     names = [" ".join(INVISIBLE.sub("", str(name)).split()) for name in header]
-    return [f"{name} ({names[:place].count(name) + 1})" if name and name in names[:place] else name
-            for place, name in enumerate(names)]
+    if twice := [name for name, times in Counter(names).items() if name and times > 1]:
+        say(f"{table}: several columns are called {', '.join(twice)}; the first is read")
+    return [name if names.index(name) == place else "" for place, name in enumerate(names)]

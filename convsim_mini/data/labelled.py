@@ -1,13 +1,20 @@
-"""Published labelled data sets: where their files are, and how mistakes in rows are reported."""
+"""Published labelled data: where its files are, how mistakes in rows are reported; and SNLI."""
 
 import re
 from collections.abc import Collection
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
+import numpy as np
 
-from ..common.cli import UserError, user_errors
+from ..common.cli import UserError, progress, user_errors
+from ..core.multitask import LABELS
+from ..core.batches import Split
+from .formats import read_jsonl
+from .passes import share_of
+from .split import SPLITS
 
 
 class DataSet(NamedTuple):
@@ -32,7 +39,7 @@ def find(sets, data):
     found = {}
     for one in sets:
         for folder in (Path(data, below) for below in ("", *one.below)):
-            paths = [path for pattern in one.files for path in sorted(folder.glob(pattern))]
+            paths = chain.from_iterable(sorted(folder.glob(pattern)) for pattern in one.files)
             files = {path.relative_to(folder).as_posix(): path for path in paths
                      if not re.search(r"-input\Z|subtaskA", path.stem)}
             if files and files.keys() >= {*one.needed}:
@@ -68,3 +75,58 @@ def rows_of(path, row, records, unit="line"):
             found = f'{field} "{str(record[field])[:60]}"' if field in record else f"no {field}"
             expected = " ".join((row.__doc__ or "").split())
             raise UserError(f"{path}, {unit} {number}: {found}, expected {expected}") from None
+
+
+# ---------------------------------------------------------------- SNLI (Bowman et al. 2015)
+
+class Row(msgspec.Struct):
+    """gold_label (entailment, neutral, contradiction or -), sentence1 and sentence2, as texts"""
+
+    gold_label: Literal[*LABELS, "-"]    # "-": the annotators did not agree
+    sentence1: str
+    sentence2: str
+
+
+class Snli(NamedTuple):
+    """The n labelled pairs of one file, and how many others had no label or an empty side."""
+
+    premises: list
+    hypotheses: list
+    labels: np.ndarray    # (n,) indices into LABELS
+    dropped: int
+
+
+def find_snli(folder, splits=SPLITS, all_needed=False):
+    """The official files of splits, in `folder` or its folder snli_1.0: split → path.
+
+    Raises UserError if none exists or, with all_needed, if any is missing.
+    """
+    files = {f"snli_1.0_{split}.jsonl": split for split in splits}
+    data_set = DataSet("SNLI", files, ("snli_1.0",), files if all_needed else ())
+    return {files[name]: path for name, path in find([data_set], folder)["SNLI"].items()}
+
+
+def read_snli(path):
+    """An official file as an Snli. Raises a UserError that names the line of a mistake."""
+    rows = [*rows_of(path, Row, read_jsonl(path))]
+    kept = [row for row in rows
+            if row.gold_label != "-" and row.sentence1.strip() and row.sentence2.strip()]
+    if not kept:
+        raise UserError(f"{path}: holds no labelled pair; expected an SNLI file")
+    labels = np.array([LABELS.index(row.gold_label) for row in kept])
+    return Snli([row.sentence1 for row in kept], [row.sentence2 for row in kept], labels,
+                len(rows) - len(kept))
+
+
+def encode_snli(snli, vocabulary, fraction=1.0, seed=0, task="classes"):
+    """The pairs of an Snli → Split of a task; of the task "entailments", only the entailed ones.
+
+    fraction, seed: as in `share_of`
+    """
+    classifies = task == "classes"
+    pairs = np.flatnonzero(classifies | (snli.labels == LABELS.index("entailment")))
+    kept = pairs[share_of(len(pairs), fraction, seed)]
+    texts = (text for i in kept for text in (snli.premises[i], snli.hypotheses[i]))
+    bar = progress(texts, total=2 * len(kept), desc="encoding SNLI", unit=" sentences", delay=3)
+    labels = snli.labels[kept] if classifies else None
+    return Split(*vocabulary.encode(bar), labels=labels, task=task)

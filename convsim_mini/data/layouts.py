@@ -37,7 +37,7 @@ def layout_of(name, rows, reading):
     """The layout of the table `name` (PAIRS, …), and a dict: role ("input", …) → its column.
 
     Columns that a user or a run names have priority over a guess by names, which is reported on
-    standard error. Raises UserError for columns that are missing, unknown or duplicated.
+    standard error. Raises UserError for columns that are missing or unknown.
     """
     names = dict.fromkeys(chain.from_iterable(rows))
     one_wanted = reading.side is not None
@@ -50,13 +50,9 @@ def layout_of(name, rows, reading):
     if not columns:
         raise UserError(f"{name}: its column names do not show where input and response are; "
                         f"{has} (the first line of a .csv must name them); {advice}; {OF_LOGS}")
-    for column in columns.values():
-        if column not in names:
-            raise UserError(f'{name}: has no column "{column}"; {has}; {advice}'
-                            f"{did_you_mean(column, names)}")
-        if f"{column} (2)" in names:
-            raise UserError(f'{name}: two columns are called "{column}"; expected one; give each '
-                            "column a name of its own")
+    for column in {*columns.values()} - names.keys():
+        raise UserError(f'{name}: has no column "{column}"; {has}; {advice}'
+                        f"{did_you_mean(column, names)}")
     if not reading.columns and [*columns.values()] not in ([*FIELDS], [*reading.known]):
         of = ", ".join(f'{what} = "{column}"' for what, column in columns.items())
         say(f"{name}: {layout} ({of})")

@@ -2,6 +2,7 @@
 
 import json
 import string
+from collections import Counter
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -11,10 +12,9 @@ import regex
 from ..common.cli import UserError, say
 from ..common.lines import chunked
 from .conversations import adjacent_turns, in_order, messages_of, replies
-from .doubts import Doubts
 from .formats import EXPECTED, read_file, rows_of_table
 from .layouts import FIELDS, PAIRS, REPLIES, Reading, layout_of
-from .texts import MISSING, text_of
+from .texts import MISSING, misread, text_of
 
 CHUNK = 5_000      # records in a Part
 LOOKED_AT = 100    # records that may name a column: a log's first message has no reply_to
@@ -24,6 +24,9 @@ CONVERSATION = "thread", "thread_id", "conversation_id", "dialogue_id", "dialog_
 IDS = "input_id", "response_id"    # of messages that form a conversation by replies
 ASCII_LETTERS = string.ascii_letters.encode()
 LETTER = regex.compile(r"[\p{L}\p{M}]")    # vowel signs of Hindi and many others are marks
+LABELS = {"label", "labels", "score", "is_duplicate", "is_correct"}    # columns, maybe of 0 and 1
+BINARY = {"0": 0, "0.0": 0, "False": 0, "1": 1, "1.0": 1, "True": 1}
+FEW = 5            # misread texts, which may be quotations
 CHAT_AS_JSON = regex.compile(r"""\[?\{["'](?:role|content|type|from|value|parts)["']:""")
 
 RULES = {    # as --text.filters_off names them
@@ -97,7 +100,7 @@ def read_rows(source, progress=None, reading=Reading()):
     more than 1 in 100 rows are malformed.
     """
     name, fields, records = _open_source(source, progress, reading)
-    number, bad, first, doubts = 0, 0, "", Doubts(name)
+    number, bad, first, labels, wrong = 0, 0, "", Counter(), []
     for some in chunked(records, CHUNK):
         part = Part(fields, [], [], len(some))
         for place, row in some:
@@ -111,15 +114,25 @@ def read_rows(source, progress=None, reading=Reading()):
         if bad * 100 > number:
             raise UserError(f"{name}: {bad} of the first {number} rows are malformed, more than "
                             f"1 in 100 (first: {first}); expected {EXPECTED}")
-        if reading.side is None and len(fields) == 2:         # pairs are wanted
-            doubts.look_at(part)
+        labels.update((label, BINARY.get(str(row[label]))) for row in part.rows
+                      for label in LABELS & row.keys())
+        wrong += [text for pair in part.pairs for text in pair[:len(fields)]
+                  if not text.isascii() and misread(text)]
         yield part
     if not number:
         raise UserError(f"{name}: no message in it answers another; expected messages with their "
                         "replies (or, to search in its texts, give --column NAME)")
     if bad:
         say(f"{name}: malformed rows left out: {bad} of {number:,} (first: {first})")
-    doubts.tell()
+    for label in sorted({label for label, _ in labels}) if reading.side is None else ():
+        zeros, ones, others = (labels[label, value] for value in (0, 1, None))
+        if zeros and ones and not others:
+            say(f"{name}: {zeros:,} rows have 0 as {label} and {ones:,} have 1; all are read as "
+                f"pairs; if 0 marks wrong replies, keep the others: table[table.{label} == 1] with "
+                "pandas")
+    if len(wrong) > FEW:
+        say(f'{name}: {len(wrong):,} texts are UTF-8 that a program read as cp1252 or Latin-1, '
+            f'such as "{wrong[0]:.40}" for "{misread(wrong[0]):.40}"; export them again')
 
 
 def _open_source(source, progress, reading):
@@ -163,14 +176,10 @@ def conversation_of(row):
     for column in CONVERSATION:
         if isinstance(name := row.get(column), list):         # as `write_pairs` writes it
             return tuple(map(str, name))
-        if name := _name(name):
-            return name, name
-    message, reply = (_name(row.get(column)) for column in IDS)
+        if str(name) not in ("", *MISSING):
+            return str(name), str(name)
+    message, reply = ("" if str(row.get(column)) in MISSING else str(row[column]) for column in IDS)
     return message, message and (reply or message)
-
-
-def _name(value):
-    return "" if str(value) in MISSING else str(value)
 
 
 def write_pairs(sources, path, reading=Reading()):

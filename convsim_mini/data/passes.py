@@ -1,13 +1,13 @@
 """The passes that prepare a corpus: pairs → words, in several processes; then words → pieces.
 
-For every few thousand pairs, the first pass pickles two files: a Counted, and the sentences as
-numbers of words, which the later passes read.
+For every few thousand pairs, the first pass pickles its results into a file, whose sentences the
+later passes read again.
 """
 
 import os
 import pickle
 from collections import Counter
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -19,35 +19,24 @@ from ..common.processes import local_processes, map_in_order
 from ..core.packed import Packed, offsets_of
 from ..core.batches import Split
 from ..core.text import tokenize
-from .corpus import some_pairs, text_key
 from .pairs import left_out, read_rows
-from .split import LONG, SPLITS, Origins
+from .split import LONG, SPLITS, Origins, text_key
 
 EXAMPLES = 3
-WORDS = ".words"    # ends the name of the second file
-
-
-class Counted(NamedTuple):
-    """The first pass's results for a few thousand pairs."""
-
-    removed: Counter    # "input: long" … → number of pairs removed
-    examples: list      # the first pairs that are kept, as written
-    words: list         # of the pairs that are kept, each once
-    origins: Origins    # of the pairs that are kept
 
 
 class Texts(NamedTuple):
     """The n pairs that the filters keep, as words."""
 
-    words: list         # each once; the first is "", for an empty sentence
-    parts: list         # (file, places in `words` of the words in this file)
+    words: list         # each once
+    parts: list         # (file from `_tokenize`, places in `words` of its words)
     origins: Origins    # of all n pairs
 
     def read_parts(self):
         """Yield a Packed for each part, the places of its words, and a slice: which pairs it is."""
         first = 0
         for file, places in self.parts:
-            packed = pickle.loads(file.read_bytes())
+            packed = pickle.loads(file.read_bytes())[0]
             last = first + len(packed.lengths) // 2
             yield packed, places, slice(first, last)
             first = last
@@ -59,7 +48,7 @@ def read_texts(paths, off, reading, folder):
     off: filters to skip. Processes hand over results in files, because Python waits forever if a
     process is killed while it is sending one.
     """
-    places, parts, none = {"": 0}, [], np.empty((0, 2), np.uint64)
+    places, parts, none = {}, [], np.empty((0, 2), np.uint64)
     origins = [Origins(none, none, none.astype(bool))]
     report = {"read": 0, "malformed": 0, "removed": Counter(), "examples": []}
 
@@ -78,29 +67,31 @@ def read_texts(paths, off, reading, folder):
         works = ((folder / f"{number:09}", *work) for number, work in enumerate(pairs_of_files()))
         # only a few ahead; otherwise pairs would pile up before they are tokenised
         for path in map_in_order(workers, partial(_tokenize, off=off), works, 4 * os.cpu_count()):
-            counted = pickle.loads(path.read_bytes())
-            of_part = [places.setdefault(word, len(places)) for word in counted.words]
-            parts.append((path.with_suffix(WORDS), np.array(of_part, np.int32)))
-            origins.append(counted.origins)
-            report["removed"].update(counted.removed)
-            report["examples"] = (report["examples"] + counted.examples)[:EXAMPLES]
+            _, words, of_part, removed, examples = pickle.loads(path.read_bytes())
+            ours = [places.setdefault(word, len(places)) for word in words]
+            parts.append((path, np.array(ours, np.int32)))
+            origins.append(of_part)
+            report["removed"].update(removed)
+            report["examples"] = (report["examples"] + examples)[:EXAMPLES]
     return Texts([*places], parts, Origins(*map(np.concatenate, zip(*origins)))), report
 
 
 def _tokenize(work, off=()):
-    """Do a process's work on (path, the file's number, Pairs): write two files; → the path."""
+    """Do a process's work on (path, the file's number, Pairs); → the path.
+
+    It pickles of the pairs that are kept the sentences, as a Packed of places in a list of words;
+    this list; their Origins; how many are removed, by side and rule; and the first as written.
+    """
     path, file, pairs = work
     rules = [left_out(pair, off) for pair in pairs]
     kept = [pair for pair, rule in zip(pairs, rules) if not rule]
-    sentences = [tokenize(text) for pair in kept for text in pair[:2]]
-    places = {word: i for i, word in enumerate(dict.fromkeys(chain([""], *sentences)))}
-    ids = np.array([places[word] for tokens in sentences for word in tokens or [""]], np.int32)
-    packed = Packed(ids, offsets_of([len(tokens) or 1 for tokens in sentences]))
-    path.with_suffix(WORDS).write_bytes(pickle.dumps(packed))
-    examples = [pair[:2] for pair in kept[:EXAMPLES]]
-    origins = origins_of(sentences, [pair.conversation for pair in kept], file)
-    path.write_bytes(pickle.dumps(Counted(Counter(filter(None, rules)), examples, [*places],
-                                          origins)))
+    sentences = [tokenize(text) or [""] for pair in kept for text in pair[:2]]
+    places = {word: place for place, word in enumerate(dict.fromkeys(chain(*sentences)))}
+    ids = np.array([places[word] for tokens in sentences for word in tokens], np.int32)
+    path.write_bytes(pickle.dumps((
+        Packed(ids, offsets_of([*map(len, sentences)])), [*places],
+        origins_of(sentences, [pair.conversation for pair in kept], file),
+        Counter(filter(None, rules)), [pair[:2] for pair in kept[:EXAMPLES]])))
     return path
 
 
@@ -111,15 +102,11 @@ def origins_of(sentences, conversations, file=0):
     that files do not mix their ids
     """
     texts = [" ".join(tokens) for tokens in sentences]
+    of_name = {name: text_key(f"{file} {name}") if name else 0 for name in {*chain(*conversations)}}
     keys = np.array([*map(text_key, texts)], np.uint64)
-    names = np.array([_name_key(file, name) for pair in conversations for name in pair], np.uint64)
+    names = np.array([of_name[name] for name in chain(*conversations)], np.uint64)
     long = np.array([len(text) >= LONG for text in texts], bool)
     return Origins(*(values.reshape(-1, 2) for values in (keys, names, long)))
-
-
-@lru_cache(1_000)
-def _name_key(file, name):
-    return text_key(f"{file} {name}") if name else 0
 
 
 def word_counts(texts, which):
@@ -135,19 +122,26 @@ def word_counts(texts, which):
 def read_splits(texts, vocabulary, names):
     """The pairs of Texts as pieces: dict, split's name → Split. names: (n,), from `split_pairs`"""
     of_words = vocabulary.pack([word] for word in texts.words)            # "" becomes UNKNOWN
-    lengths = np.concatenate([                                # of all sentences, in pieces
-        np.add.reduceat(of_words.lengths[places[packed.ids]], packed.offsets[:-1])
-        for packed, places, _ in texts.read_parts()])
-    splits, filled = {}, dict.fromkeys(SPLITS, 0)
-    for split in SPLITS:
-        offsets = offsets_of(lengths[np.repeat(names == split, 2)])
-        splits[split] = Split(np.empty(offsets[-1], np.int32), offsets,
-                              texts.origins.keys[names == split])
+    found = {split: [] for split in SPLITS}
     for packed, places, pairs in texts.read_parts():
-        part = Split(places[packed.ids], packed.offsets, texts.origins.keys[pairs])
-        for split, found in splits.items():
-            some = some_pairs(part, np.flatnonzero(names[pairs] == split))
-            ids, begin = of_words.take(some.ids).ids, filled[split]       # a word's pieces, the
-            found.ids[begin:begin + len(ids)] = ids                       # next one's, …
-            filled[split] += len(ids)
+        for split, parts in found.items():
+            which = np.flatnonzero(names[pairs] == split)
+            some = some_pairs(Split(packed.ids, packed.offsets, texts.origins.keys[pairs]), which)
+            pieces = of_words.take(places[some.ids])          # a word's, the next one's, …
+            parts.append((pieces.ids, np.diff(pieces.offsets[some.offsets]), some.keys))
+    splits = {}
+    for split, parts in found.items():
+        ids, lengths, keys = map(np.concatenate, zip(*parts))
+        splits[split] = Split(ids, offsets_of(lengths), keys)
     return splits
+
+
+def share_of(number, fraction, seed):
+    """A random share of 0 … number − 1; with equal seeds, a smaller one is part of a larger one."""
+    order = np.random.Generator(np.random.Philox(seed)).permutation(number)
+    return np.sort(order[:max(1, round(fraction * number))])
+
+
+def some_pairs(split, which):
+    """Some pairs of a Split, as a Split in memory; which: their numbers, (m,)."""
+    return Split(*split.sentences((2 * which[:, None] + np.arange(2)).ravel()), split.keys[which])

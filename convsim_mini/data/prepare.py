@@ -8,27 +8,35 @@ also holds the vocabulary and a report.
 import dataclasses
 import hashlib
 import json
-import zlib
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-
-import numpy as np
+from typing import NamedTuple
 
 from ..common.files import load_arrays, locked, save_arrays, workplace
 from ..common.cli import UserError, one_line, say, user_errors
 from ..common.show import table
 from ..core.batches import Split
 from ..core.text import Vocabulary
-from .corpus import Corpus, share_of, some_pairs
 from .formats import default_corpus, parts_of
 from .layouts import FIELDS, Reading
 from .pairs import RULES
-from .passes import read_splits, read_texts, word_counts
+from .passes import read_splits, read_texts, share_of, some_pairs, word_counts
 from .split import BLOCK, FEWEST, LONG, SPLITS, split_pairs, straightness
 
-FORMAT = 15
+FORMAT = 16
 ARRAYS = ("ids", "offsets", "keys")    # of a Split
+
+
+class Corpus(NamedTuple):
+    """A prepared corpus."""
+
+    vocabulary: Vocabulary
+    train: Split
+    dev: Split
+    test: Split
+    report: dict     # what preparing it counted
+    checksum: int
 
 
 def open_corpus(config, vocabulary=None):
@@ -49,15 +57,11 @@ def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
     gets its own. Raises UserError if files cannot be read or hold too few pairs.
     """
     paths, folder = [*chain.from_iterable(map(parts_of, paths))], Path(cache).expanduser()
-    path = folder / f"{_cache_key(paths, text, reading)}.safetensors"
-    corpus = _open(path)
-    if vocabulary and not (corpus and corpus.vocabulary == vocabulary):
-        path = path.with_stem(f"{path.stem}-{zlib.crc32(repr(vocabulary).encode()):08x}")
-        corpus = _open(path)
-    if corpus:
+    path = folder / f"{_cache_key(paths, text, reading, vocabulary)}.safetensors"
+    if corpus := _open(path):
         return corpus
-    advice = "make room there or choose another folder with --cache"
-    with user_errors(f"{folder}: cannot be written", advice):
+    with user_errors(f"{folder}: cannot be written",
+                     "make room there or choose another folder with --cache"):
         folder.mkdir(parents=True, exist_ok=True)
         # if two processes need the same corpus, the second waits and opens what the first prepared
         with locked(folder, name=f"{path.stem}.lock"):
@@ -77,11 +81,10 @@ def corpus_report(report):
                 for split, number in report["kept"].items()),
               (f"texts of test, {LONG} characters or more", report["texts"]),
               ("such texts that train holds too, from others", report["known"])]
-    rows = [[what, f"{number:,}"] for what, number in counts]
     if report["cut"]:
-        rows.append([f"conversations too long for one split, cut every {BLOCK} pairs",
-                     f"{report['cut']:,}"])
-        rows.append(["left out: between two splits", f"{report['between']:,}"])
+        counts += [(f"conversations too long for one split, cut every {BLOCK} pairs",
+                    report["cut"]), ("left out: between two splits", report["between"])]
+    rows = [[what, f"{number:,}"] for what, number in counts]
     rows.append(["wrong candidates from the same conversation, test", f"{report['same']:.1%}"])
     shown = "".join(f"  {one_line(text, 50)} → {one_line(reply, 50)}\n"
                     for text, reply in report["examples"])
@@ -89,7 +92,7 @@ def corpus_report(report):
     return f"{counted}\n\nThe first pairs:\n{shown}"
 
 
-def _cache_key(paths, text, reading):
+def _cache_key(paths, text, reading, vocabulary):
     files = []
     for path in map(Path, paths):
         with user_errors(f"{path}: cannot be read", "name a file of pairs", (OSError, ValueError)):
@@ -100,7 +103,7 @@ def _cache_key(paths, text, reading):
         # `cp -p`, `rsync -t` and tar set mtime even if the text has changed; nothing can set ctime
         files.append([named, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino])
     key = json.dumps([FORMAT, files, text.pieces, text.filters_off, reading.columns,
-                      reading.encoding])
+                      reading.encoding, repr(vocabulary)])
     return hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
 
 
@@ -126,29 +129,29 @@ def _prepare(paths, text, reading, vocabulary, parts):
     parts: an empty folder for what the first pass hands to the others.
     """
     texts, report = read_texts(paths, text.filters_off, reading, parts)
+    names, keys = ", ".join(map(str, paths)), texts.origins.keys
+    alike = {"inputs": keys[:, 0] == keys[:1, 0], "responses": keys[:, 1] == keys[:1, 1],
+             "inputs and their responses": keys[:, 0] == keys[:, 1]}
+    for what, equal in alike.items():
+        if 2 * equal.sum() > max(len(keys), 10):
+            raise UserError(f"{names}: {equal.sum():,} of {len(keys):,} {what} are the same text; "
+                            "expected messages and different replies; name two other columns: "
+                            "--columns INPUT RESPONSE")
     splits = split_pairs(texts.origins)
     kept = report["kept"] = {split: int((splits.names == split).sum()) for split in SPLITS}
     report |= straightness(texts.origins, splits)
     if min(kept.values()) < FEWEST:
-        raise UserError(f"{', '.join(map(str, paths))}: {len(splits.names):,} of "
-                        f"{report['read']:,} pairs are left (train {kept['train']}, dev "
-                        f"{kept['dev']}, test {kept['test']}); expected at least {FEWEST} in each, "
-                        f"about 500 in all; {_where_pairs_went(report, texts.origins.keys[:, 0])}")
+        went = ""
+        for name, number in report["removed"].most_common(2):
+            side, rule = name.split(": ")
+            off = f" (to keep them: --text.filters_off {rule})" * (rule != "no_text")
+            went += f"{number:,} of the rest were removed due to their {side}: {RULES[rule]}{off}; "
+        raise UserError(f"{names}: {len(keys):,} of {report['read']:,} pairs are left (train "
+                        f"{kept['train']}, dev {kept['dev']}, test {kept['test']}); expected at "
+                        f"least {FEWEST} in each, about 500 in all; {went}add files to --pairs, or "
+                        "pairs with other inputs")
     own = vocabulary or Vocabulary.of_pieces(word_counts(texts, splits.names == "train"),
                                              text.pieces)
     found = read_splits(texts, own, splits.names)
     arrays = {f"{split}.{name}": getattr(found[split], name) for split in SPLITS for name in ARRAYS}
     return arrays, {"vocabulary": dataclasses.asdict(own), "report": report}
-
-
-def _where_pairs_went(report, inputs):
-    """What to do if too few pairs are left. inputs: keys of the pairs' inputs, (n,)"""
-    went = []
-    for name, number in report["removed"].most_common(2):
-        side, _, rule = name.partition(": ")
-        off = f" (to keep them: --text.filters_off {rule})" * (rule != "no_text")
-        went.append(f"{number:,} of the rest were removed due to their {side}: {RULES[rule]}{off}")
-    if len(inputs) > FEWEST > (different := len(np.unique(inputs))):
-        went.append(f"there are only {different} different inputs, and pairs with equal inputs go "
-                    "to the same split: are the columns swapped?")
-    return "; ".join([*went, "or add files to --pairs"]).removeprefix("or ")

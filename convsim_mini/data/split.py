@@ -5,6 +5,7 @@ finds test's replies by their neighbours, and P@1 measures memory. So whatever i
 stays together.
 """
 
+import hashlib
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,11 @@ class Splits(NamedTuple):
     cut: int             # how many conversations were too large, and cut
 
 
+def text_key(joined_tokens):
+    """64-bit hash of a tokenised text, the same on every machine; equal texts have equal hashes."""
+    return int.from_bytes(hashlib.blake2b(joined_tokens.encode(), digest_size=8).digest(), "little")
+
+
 def split_pairs(origins):
     """The Splits of n pairs: about 10% test, 3.6% dev, the rest train, by the hash of their units.
 
@@ -43,29 +49,32 @@ def split_pairs(origins):
     the units with the lowest hashes, 1 to 3 tenths of the pairs, are test, and the next as many
     dev. Another corpus may then train on conversations of this test split.
     """
-    own = _own_texts(origins)
+    keys = origins.keys
+    replies, times = np.unique(keys[:, 1], return_counts=True)
+    own = origins.long & ~np.isin(keys, replies[times > OFTEN])    # texts of one conversation alone
     component = _components(origins, own)
     units, cut = _blocks(component)
-    hashes = _lowest_hash(origins.keys, own, units)
+    hashes = _lowest_hash(keys, own, units)
     digit, share = hashes % 10, np.searchsorted(np.sort(hashes), hashes) / max(1, len(hashes))
+    order = np.argsort(component, kind="stable")
     ways = [(digit < 1, hashes // 10 % 25 == 0),
             *((share < part, share < 2 * part) for part in (0.1, 0.2, 0.3))]
     for test, dev in ways:
         names = np.where(test, "test", np.where(dev, "dev", "train"))
-        names[_between_splits(component, names)] = ""
-        if all(_enough(origins.keys[names == split, 1]) for split in ("dev", "test")):
+        # a block's first message is the reply before it, and may not stand in another split
+        before, after = order[:-1], order[1:]
+        within = component[before] == component[after]
+        names[after[within & (names[before] != names[after])]] = ""
+        times = (np.unique(keys[names == split, 1], return_counts=True)[1] for split in SPLITS[1:])
+        if all(some.sum() - some.max(initial=0) >= FEWEST for some in times):    # other replies
             break
     return Splits(names, units, cut)
 
 
-def _own_texts(origins):
-    """Which texts belong to one conversation alone, as far as one can tell: bool (n, 2)."""
-    replies, times = np.unique(origins.keys[:, 1], return_counts=True)
-    return origins.long & ~np.isin(origins.keys, replies[times > OFTEN])
-
-
 def _components(origins, own):
-    """The conversation of each pair, as a number: int (n,). own: from `_own_texts`
+    """The conversation of each pair, as a number: int (n,).
+
+    own: bool (n, 2), whether a text belongs to one conversation alone, as far as one can tell
 
     Conversations are the connected components of a graph whose edges are the pairs. A pair joins
     the ids of its two messages, so that a chain of replies is one conversation, or its known
@@ -80,8 +89,7 @@ def _components(origins, own):
     ends = ends.reshape(-1, 2)
     # bool: of small integers, 256 copies of an edge would add up to 0
     edges = coo_matrix((np.ones(len(ends), bool), ends.T), (len(nodes), len(nodes)))
-    _, labels = connected_components(edges, directed=False)
-    return labels[ends[:, 0]]
+    return connected_components(edges, directed=False)[1][ends[:, 0]]
 
 
 def _blocks(component):
@@ -108,21 +116,6 @@ def _lowest_hash(keys, own, units):
     lowest = np.full(units.max(initial=-1) + 1, np.iinfo(np.uint64).max, np.uint64)
     np.minimum.at(lowest, units, hashes)
     return lowest[units]
-
-
-def _between_splits(component, names):
-    """The numbers of the pairs that begin a block if the block before is in another split.
-
-    Such a pair's message is the reply of the pair before, so it would stand in both splits.
-    """
-    order = np.argsort(component, kind="stable")
-    before, after = order[:-1], order[1:]
-    return after[(component[before] == component[after]) & (names[before] != names[after])]
-
-
-def _enough(replies):
-    """Whether each of these replies has FEWEST others with a different text. replies: keys (m,)"""
-    return len(replies) - np.unique(replies, return_counts=True)[1].max(initial=0) >= FEWEST
 
 
 def straightness(origins, splits):

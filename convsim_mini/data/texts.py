@@ -1,6 +1,7 @@
 """What a text is: the one rule for pairs, messages, rows to search and sentences to encode."""
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from math import inf
@@ -28,9 +29,8 @@ def text_of(value, where=""):
         return ""
     if isinstance(value, (Real, Decimal)) and not isinstance(value, bool):
         return str(int(value) if value % 1 == 0 else value)
-    shown = str(value) if len(str(value)) <= 60 else f"{str(value)[:60]} …"
     instead = f", such as one of its {', '.join(value)}" if isinstance(value, dict) else ""
-    raise TypeError(f"{where}{type(value).__name__} {shown} is not text; expected a str or a "
+    raise TypeError(f"{where}{type(value).__name__} {value!s:.60} is not text; expected a str or a "
                     f"number{instead:.100}")
 
 
@@ -47,27 +47,22 @@ def _is_part(part):
 
 def time_of(value):
     """The time in a cell, in seconds since 1970: a number, or text as ISO 8601 has it. Or None."""
-    try:
+    with suppress(TypeError, ValueError):
         time = float(value)
         while 1e11 < time < inf:                              # milliseconds, or even less
             time /= 1_000
         return time if abs(time) < inf else None
-    except (TypeError, ValueError):
-        pass
-    try:
+    with suppress(ValueError):
         time = datetime.fromisoformat(str(value))
-    except ValueError:
-        return None
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    return None
 
 
 def misread(text):
     """What a text was before a program read its UTF-8 as cp1252 or Latin-1; None if it did not."""
     for encoding in ("cp1252", "latin-1"):
-        try:
+        with suppress(UnicodeError):
             return text.encode(encoding).decode("utf-8")
-        except UnicodeError:
-            pass
     return None
 
 

@@ -23,12 +23,10 @@ def vectors_of(path, words):
     """
     path = Path(path).expanduser()
     advice = "expected word vectors: --model.start FILE"
-    if path.is_dir() or path.suffix == ".safetensors":
-        with user_errors(f"{path}: cannot be read as a table with its tokenizer", advice,
-                         (*UNREADABLE, StopIteration)):
+    with user_errors(f"{path}: cannot be read", advice, (*UNREADABLE, StopIteration)):
+        if path.is_dir() or path.suffix == ".safetensors":
             return _of_tokens(path, words)
-    if path.suffix == ".npz":
-        with user_errors(f"{path}: cannot be read as words and vectors", advice, UNREADABLE):
+        if path.suffix == ".npz":
             file = np.load(path)
             found = dict(zip(file["words"].tolist(), file["vectors"].astype(np.float32)))
             return {word: found[word] for word in words if word in found}
@@ -46,11 +44,10 @@ def _of_tokens(path, words):
     rows = table.get("mapping")                               # model2vec's, of a pruned table
     table = next(array for array in table.values() if array.ndim == 2).astype(np.float32)
     files = path.rglob("*tokenizer*.json") if is_folder else path.parent.glob("*tokenizer*.json")
-    files = sorted(files, key=lambda file: file.name != "tokenizer.json")
-    tokenizer = Tokenizer.from_file(str(next(iter(files))))
-    ids = [one.ids for one in tokenizer.encode_batch([*words], add_special_tokens=False)]
-    return {word: table[of_word if rows is None else rows[of_word]].mean(axis=0)
-            for word, of_word in zip(words, ids) if of_word}
+    file = min(files, key=lambda file: (file.name != "tokenizer.json", file))
+    tokens = Tokenizer.from_file(str(file)).encode_batch([*words], add_special_tokens=False)
+    return {word: table[one.ids if rows is None else rows[one.ids]].mean(axis=0)
+            for word, one in zip(words, tokens) if one.ids}
 
 
 def read_vectors(path, words):
@@ -60,28 +57,25 @@ def read_vectors(path, words):
     with or without word2vec's first line "count dim". If a word has two vectors, the first counts.
     Raises UserError with file and line.
     """
-    wanted = {word.encode(): word for word in words}
-    vectors, dim = {}, None
-    size = path.stat().st_size if path.is_file() else None
-    with progress(total=size, unit="B", unit_scale=True, desc=path.name, delay=1) as bar:
-        lines = read_lines(path, lambda position: bar.update(position - bar.n))
-        for number, line in enumerate(lines, start=1):
-            line = line.removeprefix(codecs.BOM_UTF8).rstrip(b" ")
-            if number == 1 and (header := HEADER.fullmatch(line)):
-                dim = int(header[1])
-                continue
-            word, _, numbers = line.partition(b" ")
-            spaces = line.count(b" ")
-            dim = dim or spaces
-            is_row = 0 < dim <= spaces    # a few GloVe words hold spaces (". . ."); tokens do not
-            if is_row and dim == spaces and word in wanted:
-                vector = _floats(numbers.split(b" "))
-                vectors.setdefault(wanted[word], vector)
-                is_row = vector is not None
-            if not is_row:
-                found = line[:40].decode(errors="replace")
-                raise UserError(f'{path}, line {number}: "{found}", expected a word and '
-                                f"{dim or 'its'} numbers, separated by single spaces")
+    wanted, vectors, dim = {word.encode(): word for word in words}, {}, None
+    lines = progress(read_lines(path), path.name, unit=" words", unit_scale=True, delay=1)
+    for number, line in enumerate(lines, start=1):
+        line = line.removeprefix(codecs.BOM_UTF8).rstrip(b" ")
+        if number == 1 and (header := HEADER.fullmatch(line)):
+            dim = int(header[1])
+            continue
+        word, _, numbers = line.partition(b" ")
+        spaces = line.count(b" ")
+        dim = dim or spaces
+        is_row = 0 < dim <= spaces       # a few GloVe words hold spaces (". . ."); tokens do not
+        if is_row and dim == spaces and word in wanted:
+            vector = _floats(numbers.split(b" "))
+            vectors.setdefault(wanted[word], vector)
+            is_row = vector is not None
+        if not is_row:
+            raise UserError(f'{path}, line {number}: "{line[:40].decode(errors="replace")}", '
+                            f"expected a word and {dim or 'its'} numbers, separated by single "
+                            "spaces")
     if not vectors:
         raise UserError(f"{path}: contains none of the {len(words):,} words in these texts; use "
                         "vectors of lower-case words in the same language")

@@ -17,8 +17,7 @@ import numpy as np
 
 from ..common.cli import UserError
 from ..core.ranking import N, candidate_scores, true_ranks
-from ..data.corpus import Corpus
-from ..data.prepare import open_corpus
+from ..data.prepare import Corpus, open_corpus
 from ..inference.tfidf import term_counts, tfidf
 from ..training.dev import dot_products, drawn, model_ranks, ranks_of_truth, sides, vectors
 from ..training.start import initial_model

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..common.cli import UserError
 from ..common.files import checksum
 from ..core.batches import GROWN, Split, batches
-from ..data.snli import encode_snli, find_snli, read_snli
+from ..data.labelled import encode_snli, find_snli, read_snli
 
 
 class Tasks(NamedTuple):

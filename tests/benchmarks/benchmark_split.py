@@ -24,10 +24,10 @@ from convsim_mini.core.loop import train_steps
 from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.batches import batches
 from convsim_mini.core.text import Vocabulary
-from convsim_mini.data.corpus import Corpus
 from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.layouts import Reading
 from convsim_mini.data.passes import read_splits, read_texts, word_counts
+from convsim_mini.data.prepare import Corpus
 from convsim_mini.data.split import SPLITS, Splits, split_pairs, straightness
 from convsim_mini.evaluation import response
 from convsim_mini.evaluation.metrics import per_cent

@@ -11,7 +11,7 @@ from pathlib import Path
 from contenders import ROOT    # noqa: F401  (and the repository's path)
 from convsim_mini.common.show import table
 from convsim_mini.core.text import tokenize
-from convsim_mini.data.snli import find_snli, read_snli
+from convsim_mini.data.labelled import find_snli, read_snli
 from convsim_mini.evaluation import cqa, sts
 
 PART_1 = "semeval2016_train_part1_subtaskB_merged.tsv"

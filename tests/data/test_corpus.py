@@ -23,10 +23,9 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data import pairs as pairs_module
 from convsim_mini.data import passes, prepare
-from convsim_mini.data.corpus import share_of, some_pairs, text_key
-from convsim_mini.data.passes import origins_of
+from convsim_mini.data.passes import origins_of, share_of, some_pairs
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.data.split import SPLITS, split_pairs
+from convsim_mini.data.split import SPLITS, split_pairs, text_key
 from convsim_mini.data.layouts import Reading
 from convsim_mini.core.text import tokenize
 
@@ -209,17 +208,6 @@ def test_a_damaged_cache_is_told_and_built_again(corpus, pair_file, text_config,
     assert caches(cache) == [file]
 
 
-def test_a_damaged_cache_is_no_obstacle_to_other_words(corpus, pair_file, text_config, cache_copy,
-                                                        capsys):
-    cache, file = cache_copy
-    spoil(file, flip)
-    other = replace(corpus.vocabulary, pieces=corpus.vocabulary.pieces[::-1])
-    for told in (1, 0):
-        load_corpus([pair_file], text_config, cache, vocabulary=other)
-        assert len(capsys.readouterr().err.splitlines()) == told
-    assert len(caches(cache)) == 1 and file not in caches(cache)
-
-
 def test_a_changed_pair_file_and_other_settings_get_a_cache_of_their_own(
         pairs, prepared, tmp_path):
     path, before = tmp_path / "a.tsv", prepared(pairs)
@@ -256,9 +244,8 @@ def test_of_two_that_prepare_one_corpus_the_second_takes_the_firsts(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the signal would end Python's own processes")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_pairs_are_prepared_shows_nothing_and_leaves_nothing(
-        pair_file, tmp_path, number):
+        pair_file, tmp_path):
     words = ["convsim_mini.train", *SMALL, "--pairs", *[pair_file] * 25, "--cache", "cache"]
     process = subprocess.Popen(
         [sys.executable, "-m", *map(str, words), "--run", "run"], cwd=tmp_path,
@@ -266,8 +253,8 @@ def test_a_signal_while_pairs_are_prepared_shows_nothing_and_leaves_nothing(
         env={**os.environ, "PYTHONPATH": PATH})
     wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("cache/.*/*")),
              process)
-    os.killpg(process.pid, number)                            # like a terminal: to all processes
-    assert ended(process) == (b"", b"") and process.returncode == 128 + number
+    os.killpg(process.pid, signal.SIGINT)                     # like a terminal: to all processes
+    assert ended(process) == (b"", b"") and process.returncode == 130
     assert not [*(tmp_path / "cache").iterdir()] and not (tmp_path / "run").exists()
 
 
@@ -296,11 +283,20 @@ def test_a_filter_that_is_off_removes_nothing(pairs, text_config, prepared):
         assert sum(corpus.report["removed"].values()) == removed
 
 
+@pytest.mark.parametrize("change, told", [
+    (lambda text, reply: (text, text), "4,000 of 4,000 inputs and their responses are the same"),
+    (lambda text, reply: ("why is it so?", reply), "4,000 of 4,000 inputs are the same text; exp"),
+    (lambda text, reply: (text, "it is so"), "4,000 of 4,000 responses are the same text; expe")])
+def test_pairs_without_different_texts_are_refused(change, told, pairs, prepared):
+    with pytest.raises(UserError, match=told):
+        prepared([change(*pair) for pair in pairs])
+
+
 def test_too_few_pairs_are_told(pairs, write_tsv, tmp_path):
     path = write_tsv(tmp_path / "few.tsv", pairs[:300])
     done = command("train", "--pairs", path, "--cache", tmp_path / "cache", cwd=tmp_path)
     assert done.returncode == 2
-    assert "about 500 in all; add files to --pairs" in done.stderr
+    assert "about 500 in all; add files to --pairs, or pairs" in done.stderr
     assert not (tmp_path / "runs").exists()
 
 

@@ -15,6 +15,7 @@ from convsim_mini.common.lines import zstd
 from convsim_mini.data import formats
 from convsim_mini.data.pairs import CHUNK, RULES, Pair, left_out, pair_of, read_rows, removed_by
 from convsim_mini.data.formats import default_corpus
+from convsim_mini.data.layouts import Reading
 from convsim_mini.data.texts import text_of, texts_of
 
 from pair_files import read, written
@@ -113,7 +114,7 @@ def test_what_a_text_is(value, text):
 @pytest.mark.parametrize("name, line, reason", [
     ("a.tsv", b"no tab", "1 columns, expected 2"), ("a.tsv", b"a\tb\tc", "3 columns, expected 2"),
     ("a.jsonl", b'{"input": "a"', "not a JSON object: Expecting"),
-    ("a.jsonl", b'["a"]', "not a JSON object, and a list of 1, expected 2"),
+    ("a.jsonl", b'["a"]', "a row is ['a']; expected (message, reply), or a dict of columns"),
     ("a.jsonl", b'{"input": {}}', '"input": dict'),
     ("a.jsonl", b"[" * 100_000, "recursion")])
 def test_of_a_hundred_rows_one_may_be_malformed_and_is_told(tmp_path, capsys, name, line, reason):
@@ -186,6 +187,9 @@ def test_what_is_strange_is_told_once(tmp_path, capsys):
     assert label.startswith(f"{tmp_path}/a.jsonl: 6 rows have 0 as label and 6 have 1; all are")
     assert '12 texts are UTF-8 that a program read as cp1252 or Latin-1, such as "0 don' in wrong
     assert 'for "0 don\u2019t"; export' in wrong
+    assert "keep the others: table[table.label == 1] with pandas" in label
+    [*read_rows(rows, reading=Reading(("answer",), side=0))]    # a search is told, too
+    assert capsys.readouterr().err.startswith("the table: 12 texts are UTF-8 that a prog")
     rows = [row | {"label": 1, "answer": f"café {row['score']}"} for row in rows]
     read(written(tmp_path / "a.jsonl", rows))
     assert len(capsys.readouterr().err.splitlines()) == 1

@@ -9,12 +9,11 @@ from hypothesis import given, strategies as st
 
 from convsim_mini.core.text import tokenize
 from convsim_mini.data import prepare
-from convsim_mini.data.corpus import text_key
 from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.pairs import left_out, read_rows
 from convsim_mini.data.passes import origins_of
 from convsim_mini.data.prepare import corpus_report, load_corpus
-from convsim_mini.data.split import BLOCK, LONG, SPLITS, Splits, split_pairs
+from convsim_mini.data.split import BLOCK, LONG, SPLITS, Splits, split_pairs, text_key
 
 WORDS = "ham jam egg tea oat rye fig nut yam pea soy leek".split()
 

@@ -422,21 +422,3 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_fetched(official, tmp_path, 
             run(tmp_path, "stsbenchmark")
     run(tmp_path, "snli")
     assert [path for path, _ in official.requests].count(SNLI) == 1
-
-
-@pytest.mark.parametrize("error", [ValueError("odd"), MemoryError(), OSError("Invalid stream"),
-                                   OSError(22, "Invalid argument")])
-def test_whatever_unpacking_raises_is_damage_and_the_next_source_is_asked(
-        error, official, tmp_path, monkeypatch, capsys):
-    real = download.unpack
-
-    def fails_first(archive, *others):
-        if archive.name == "Stsbenchmark.tar.gz":
-            raise error
-        return real(archive, *others)
-
-    monkeypatch.setattr(download, "unpack", fails_first)
-    run(tmp_path, "stsbenchmark")
-    assert [path for path, _ in official.requests] == [WIKI, SBERT]
-    assert "Stsbenchmark.tar.gz: is damaged, cut short or not an archive" in capsys.readouterr().err
-    assert folders(tmp_path) == ["stsbenchmark"]

@@ -53,13 +53,6 @@ def test_a_server_without_ranges_or_with_a_changed_file_starts_again(again, serv
     assert part.read_bytes() == again.body
 
 
-def test_a_changed_file_that_drops_too_is_not_joined_to_the_first(server, tmp_path):
-    part, new = tmp_path / "file.part", BODY[::-1]
-    asked = ask(server, [Answer(BODY, cut=300_000), Answer(new, tag='"2"', cut=310_000),
-                         Answer(new, tag='"2"')], part)
-    assert asked[2] == ("bytes=310000-", '"2"') and part.read_bytes() == new
-
-
 def test_weak_and_absent_tags(server, tmp_path):
     """A weak tag does not name exact bytes, so the date counts; without one, nothing is joined."""
     dated = Answer(BODY, tag='W/"1"', headers=(("Last-Modified", "Thu, 01 Mar 2018 00:00:00 GMT"),))

@@ -131,15 +131,6 @@ def test_archives_that_cannot_be_read(tmp_path):
         unpack.unpack(path, ["sts-train.csv"], tmp_path, 1_000)
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
-def test_tars_of_every_compression(pack, tmp_path):
-    path = tmp_path / "archive"
-    tar = tarred({"a/one": b"1" * 3_000_000, "two": b"2", "b/a/one": b"deeper"})
-    path.write_bytes(pack(gzip.decompress(tar)))
-    assert unpack.unpack(path, ["one", "two"], tmp_path, 4_000_000) == {"one", "two"}
-    assert (tmp_path / "one").read_bytes() == b"1" * 3_000_000
-
-
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 10_239), st.binary(min_size=1, max_size=8)), min_size=1,
                 max_size=4), st.sampled_from(["tar", "tar.gz", "zip"]))

@@ -9,14 +9,14 @@ import pytest
 
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
-from convsim_mini.data.snli import encode_snli
+from convsim_mini.data.labelled import encode_snli
 from convsim_mini.evaluation import nli as evaluation
 from convsim_mini.evaluation.metrics import per_cent
 from convsim_mini.core.gradcheck import dense
 from convsim_mini.core.loop import step_gradients
 from convsim_mini.core.model import loss_and_gradients
 from convsim_mini.training.run import load_run, read_log
-from convsim_mini.data.snli import Snli, find_snli, read_snli
+from convsim_mini.data.labelled import Snli, find_snli, read_snli
 from convsim_mini.training.tasks import Tasks, batches_of_tasks, open_tasks
 
 from conftest import command, generate_nli, parse_config, write_snli

@@ -44,19 +44,18 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     from .inference.sentence_encoder import encoder_of
     from .train import train
     from .training.options import config_of
-    from .training.run import LOG, PAIRS, folder_with_pairs, read_log
+    from .training.run import LOG, read_log
 
     temporary: Any = None if run else TemporaryDirectory(prefix="convsim_mini-")
     folder = Path(run or Path(temporary.name, "run")).expanduser()
-    given = {**settings, "run": folder, "pairs": [folder / PAIRS]}
+    given = {**settings, "run": folder}
     if "columns" in given:
         columns = given["columns"] or ()
         one = isinstance(columns, str)
         given["columns"] = [columns] if one else [*map(str, columns)]    # pandas may have numbers
     config = config_of(msgspec.to_builtins(given, enc_hook=str))    # also paths and NumPy's numbers
     pairs_of(config.data)                                     # now, so that mistakes show early
-    with folder_with_pairs(folder, pairs, config):
-        trained = train(config)
+    trained = train(config, pairs=[] if pairs is None else pairs)
     print(summary(trained))
     encoder = encoder_of(trained)
     encoder.log, encoder.folder = read_log(folder / LOG), temporary or folder

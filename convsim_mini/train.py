@@ -23,6 +23,8 @@ from .core.loop import train_steps
 from .core.optim import OPTIMIZERS
 from .core.text import UNKNOWN
 from .data.labelled import find_snli
+from .data.layouts import Reading
+from .data.pairs import write_pairs
 from .fast.devices import device_module, machine
 from .fast.threads import use_all_cores
 from .training.dev import DEV_QUERIES, drawn, measuring_dev, scores_on_dev
@@ -30,8 +32,8 @@ from .training.start import initial_model
 from .training.monitor import Monitor
 from .training.options import config_of, parse
 from .training.run import (
-    TRAINING, Run, check_corpus, describe, finished, load_run, lock_of, new_run_folder, newest,
-    save_run)
+    PAIRS, TRAINING, Run, check_corpus, describe, finished, load_run, lock_of, new_run_folder,
+    newest, save_run)
 from .training.tasks import (
     batches_of_tasks, fitting_batches, open_tasks, warn_if_cut, with_steps)
 from .training.workers import SINGLE_WORKER, launched
@@ -39,22 +41,34 @@ from .training.workers import SINGLE_WORKER, launched
 UNKNOWN_SHARE = 0.1    # of the words of other pairs
 
 
-def train(config, workers=SINGLE_WORKER):
-    """Train a model as the Config says; → the Run, with its best weights. Raises UserError."""
+def train(config, workers=SINGLE_WORKER, pairs=None):
+    """Train a model as the Config says; → the Run, with its best weights. Raises UserError.
+
+    pairs: what `fit` was given; it is copied into the run's folder first
+    """
+    if workers.rank:
+        return _train(config, workers)
+    with new_run_folder(config) as folder:
+        config = dataclasses.replace(config, run=str(folder))
+        if pairs is not None:
+            write_pairs(pairs, folder / PAIRS, Reading(tuple(config.columns), config.encoding))
+            config = dataclasses.replace(config, pairs=[str(folder / PAIRS)])
+        return _train(config, workers)
+
+
+def _train(config, workers):
     with workers.in_turn():
         vocabulary = describe(config.init).vocabulary if config.init else None
         config, corpus, tasks = prepare(config, vocabulary, workers)
     if workers.rank:
         return run_to_the_end(None, corpus, tasks, workers)
     model = starting_model(config, corpus)
-    with new_run_folder(config) as folder:
-        config = dataclasses.replace(config, run=str(folder))
-        run = Run(folder / TRAINING, config, corpus.vocabulary, None, corpus=corpus.checksum,
-                  nli=tasks.nli_checksum)
-        save_run(run)    # so that it can be resumed from now on
-        initial = model._replace(params={name: p.copy() for name, p in model.params.items()})
-        run = run_to_the_end(run._replace(model=model), corpus, tasks, workers)
-        return run._replace(initial=initial)
+    run = Run(Path(config.run, TRAINING), config, corpus.vocabulary, None, corpus=corpus.checksum,
+              nli=tasks.nli_checksum)
+    save_run(run)    # so that it can be resumed from now on
+    initial = model._replace(params={name: p.copy() for name, p in model.params.items()})
+    run = run_to_the_end(run._replace(model=model), corpus, tasks, workers)
+    return run._replace(initial=initial)
 
 
 def resume(folder, workers=SINGLE_WORKER, device=None):

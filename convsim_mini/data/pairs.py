@@ -3,6 +3,7 @@
 import json
 import string
 from collections import Counter
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -182,13 +183,17 @@ def conversation_of(row):
     return message, message and (reply or message)
 
 
-def write_pairs(sources, path, reading=Reading()):
-    """Write the pairs of files and tables into a .jsonl, under reading's columns."""
+def write_pairs(pairs, path, reading=Reading()):
+    """Write the pairs of files or of a table into a .jsonl, under reading's columns."""
     names = (*(reading.columns or FIELDS), *AUTHORS, CONVERSATION[0])
+    pairs = [*pairs] if isinstance(pairs, Iterator) else pairs    # such as a folder's glob
+    if hasattr(pairs, "__len__") and not len(pairs):
+        raise UserError("pairs is empty; give 500 pairs or more")
+    several = pairs if isinstance(pairs, (list, tuple)) else [pairs]
+    if not all(isinstance(one, (str, Path)) for one in several):
+        several = [pairs]                                     # rows of a table
     with open(path, "w", encoding="utf-8", newline="\n") as file:
-        for source in sources:
-            if hasattr(source, "__len__") and not len(source):
-                raise UserError("pairs is empty; give 500 pairs or more")
+        for source in several:
             for part in read_rows(source, reading=reading):
                 for pair in part.pairs:
                     file.write(f"{json.dumps(dict(zip(names, pair)))}\n")

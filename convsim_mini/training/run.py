@@ -11,8 +11,7 @@ import itertools
 import json
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,8 +24,6 @@ from ..common.files import (
     OURS, RESTORE, UNREADABLE, checksum_of_arrays, load_arrays, locked, replace_file, save_arrays)
 from ..common.cli import UserError, python_m, user_errors
 from ..config import Config, config_from_dict
-from ..data.layouts import Reading
-from ..data.pairs import write_pairs
 from ..core.text import Vocabulary
 from ..core.model import NO_BIGRAMS, Model
 from ..core.initial import parameter_shapes
@@ -162,39 +159,35 @@ def finished(folder):
 
 @contextmanager
 def new_run_folder(config):
-    """Make a run's folder and hold its lock. Raises UserError if that fails.
+    """Make a run's folder and hold its lock. An error before the run has begun removes it again.
 
-    The folder may already hold PAIRS.
+    Raises UserError, before any work is done, if it cannot be made or holds anything.
     """
     names = (f"runs/{config.preset}-{k}".removesuffix("-1") for k in itertools.count(1))
     folder = Path(config.run or next(name for name in names if not Path(name).exists()))
-    folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
-        if not all(path.name.startswith(OURS) for path in folder.iterdir()):
-            raise UserError(f"{folder}: already exists and was not changed; choose another folder "
-                            "with --run")
-        yield folder
-
-
-@contextmanager
-def folder_with_pairs(folder, pairs, config):
-    """Make a run's folder and write its pairs there, from a file, several files or a table.
-
-    An error removes both, unless the run has begun. Raises UserError if the folder exists.
-    """
-    pairs = [*pairs] if isinstance(pairs, Iterator) else pairs    # such as a folder's glob
-    several = pairs if isinstance(pairs, (list, tuple)) else [pairs]
-    are_files = several and all(isinstance(one, (str, Path)) for one in several)
-    with user_errors(f"{folder}: cannot be made", "choose another folder with run="):
-        folder.mkdir(parents=True)
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    with user_errors(f"{folder}: cannot be made", "choose another folder with --run"):
+        folder.mkdir(parents=True, exist_ok=True)
     try:
-        write_pairs(several if are_files else [pairs], folder / PAIRS,
-                    Reading(tuple(config.columns), config.encoding))
-        yield
+        with _locked(folder):
+            if not _unused(folder):
+                raise UserError(f"{folder}: already exists and was not changed; choose another "
+                                "folder with --run")
+            try:
+                yield folder
+            except BaseException:
+                if _unused(folder):
+                    (folder / PAIRS).unlink(missing_ok=True)
+                raise
     except BaseException:
-        if all(path.name.startswith(OURS) for path in folder.iterdir()):
-            shutil.rmtree(folder)
+        with suppress(OSError):                               # it holds something
+            for path in made:
+                path.rmdir()
         raise
+
+
+def _unused(folder):
+    return folder.is_dir() and all(path.name.startswith(OURS) for path in folder.iterdir())
 
 
 def lock_of(folder):

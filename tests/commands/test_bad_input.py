@@ -59,7 +59,7 @@ evaluation.sts exported                     | exported model.safetensors
 evaluation.sts run --vectors LONG            | xxx
 evaluation.sts run-weights                  | run-weights damaged
 evaluation.sts run-none                     | run-none
-evaluation.sts run-old                      | run-old another version format 8, expected 10
+evaluation.sts run-old                      | run-old another version format 8, expected 11
 evaluation.cqa --data cqa-laughs            | cqa-laughs/a.xml amplification
 evaluation.cqa --data cqa-outside           | cqa-outside/a.xml undefined entity
 evaluation.nli run                          | run NLI

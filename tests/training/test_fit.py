@@ -67,11 +67,12 @@ def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
     ({"optim.decay": "x"}, "--optim.decay x: expected linear, none"),
     ({"encoder": "cnn"}, "--model.encoder cnn: expected dan, transformer"),
     ({"init": "nowhere"}, "nowhere: is not a run"),
-    ({"run": "taken"}, "taken: cannot be made .File exists")])
+    ({"run": "taken"}, "taken: already exists and was not changed")])
 def test_mistakes_are_named_before_anything_is_written(
         pairs, settings, tmp_path, monkeypatch, change, told):
     monkeypatch.chdir(tmp_path)
     Path("taken").mkdir()
+    Path("taken/mine").touch()
     with pytest.raises(UserError, match=told.replace("?", r"\?")):
         convsim_mini.fit(pairs, **{"run": "new", **settings, **change})
     assert [*tmp_path.iterdir()] == [tmp_path / "taken"]
@@ -86,7 +87,7 @@ def test_pairs_may_come_one_by_one_but_must_be_there(pairs, settings, tmp_path):
     file, = describe(tmp_path / "moved").config.pairs
     assert Path(file).parent == tmp_path / "moved"
     assert Path(file).read_text().count("\n") == len(pairs)
-    for none in ([], iter(()), pandas.DataFrame({"input": [], "response": []})):
+    for none in (None, [], iter(()), pandas.DataFrame({"input": [], "response": []})):
         with pytest.raises(UserError, match="pairs is empty"):
             convsim_mini.fit(none, **settings)
     with pytest.raises(UserError, match="a row is .*a.*c.*; expected .message, reply., or a dict"):

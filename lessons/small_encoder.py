@@ -7,6 +7,7 @@ from lesson import seed
 import numpy as np
 from tqdm import tqdm
 
+from convsim_mini import minimal
 from convsim_mini.config import Config, ModelConfig, OptimConfig, TextConfig
 from convsim_mini.core.model import loss_and_gradients
 from convsim_mini.core.optim import Adaptive
@@ -29,6 +30,23 @@ def first_pairs(number):
         if len(kept) >= number:
             break
     return kept
+
+
+def words_of_chat(pairs, rng):
+    """The words of so many pairs, drawn from 40,000, and their gradients in `minimal.py` untrained.
+
+    → ids (N,), dy (N, d) of each word of the batch, word → id
+    """
+    chat = [[tokenize(text) for text in pair[:2]] for pair in first_pairs(40_000)]
+    counts = Counter(word for pair in chat for words in pair for word in words)
+    ids = {word: k for k, word in enumerate(counts, start=1)}
+    params, _ = minimal.initial_values(counts.values(), rng)
+    drawn = [chat[k] for k in rng.choice(len(chat), pairs, replace=False)]
+    sentences = [minimal.rows_of(pair[side], ids) for side in (0, 1) for pair in drawn]
+    both, (_, (rows, counts, scale), unit_cache) = minimal.encode(params, sentences)
+    _, du, dv = minimal.batch_softmax(*np.split(both, 2))
+    dx = minimal.l2_normalize_backward(np.concatenate([du, dv]), unit_cache) @ params["W"].T
+    return rows, np.repeat(dx * scale, counts, axis=0), ids
 
 
 def corpus_of(sentences, keys, inside, pieces, counted=None):

@@ -134,8 +134,6 @@ SUBMISSIONS = [
     ("tanh", "return (dy * (1 - y * y))[:, ::-1]", "dx: has the right numbers in the wrong places"),
     ("tanh", "return None", "it returns NoneType, expected float64 array: dx"),
     ("tanh", "return dy * (1 - y * y),", "it returns a tuple of float64 array, expected float64"),
-    ("tanh", "return (dy * (1 - y * y)).astype(float)",
-     "it returns float64 array, expected float32 array: dx; follow the dtype of dy"),
     ("tanh", "dy *= 1 - y * y\n    return dy", "it changes dy or the cache"),
     ("linear", "return dy @ weight.T, dy.T @ x, dy.sum(0)",
      "dweight: is the transpose of what it should be"),
@@ -170,10 +168,15 @@ SUBMISSIONS = [
 @pytest.mark.parametrize("name, body, said", SUBMISSIONS)
 def test_what_people_write_is_judged_rightly(name, body, said, desk):
     state, lines = desk(name, with_body(name, body))
-    assert state == (RIGHT if not said else STOPPED if said == "STOPPED" else WRONG), lines
-    assert state == STOPPED or lines[0].startswith(said), lines
-    if said:
-        assert lines[-1].startswith("(inputs: "), lines
+    assert state == (WRONG if said else RIGHT) and lines[0].startswith(said), lines
+    assert lines[-1].startswith("(inputs: " if said else "gradient check "), lines
+
+
+def test_another_dtype_is_right_all_the_same_and_a_lost_axis_is_named(desk):
+    state, lines = desk("batch_softmax", answered("batch_softmax", (", dtype=p.dtype", "")))
+    assert state == RIGHT and lines[-1].startswith("right, but float64: ")
+    state, lines = desk("l2_normalize", answered("l2_normalize", (", keepdims=True", "")))
+    assert state == STOPPED and lines[0].endswith("lack keepdims=True?")
 
 
 RNG = np.random.default_rng(3)

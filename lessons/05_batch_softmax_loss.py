@@ -263,8 +263,8 @@ claim("before training: loss minus ln 200", np.mean(losses) - np.log(200), low=0
 claim("before training: P@1 of 200, per cent; guessing gets 0.5", np.mean(right), low=5)
 
 # %% [markdown]
-# Its loss is 0.4 nats above that of equal scores, and yet it picks the true reply twenty times as often
-# as guessing does. Its scores are too large: it is too sure, and pays for each mistake. So never look
+# Its loss is a third of a nat above that of equal scores, and yet it picks the true reply more than
+# twenty times as often as guessing does. Its scores are too large: it is too sure, and pays for each mistake. So never look
 # at a loss without P@1. If the loss *stays* at ln K, no gradient arrives, or one that does not help.
 #
 # ## How often are two replies the same?

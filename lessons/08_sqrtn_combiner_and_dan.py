@@ -296,7 +296,7 @@ claim("the same under sum/√n", influence["sum / √n", "unit length"], 0.95, 1
 claim("the mean without unit length", influence["mean", "no unit length"], high=0.5)
 
 # %% [markdown]
-# Without unit length 48 words have 3.5 times the influence of one under a sum, and a third under a
+# Without unit length 48 words have 3.6 times the influence of one under a sum, and a third under a
 # mean. But the DAN has unit length, which divides the gradient by the length of the output. Under a
 # mean that output is short, so nearly all that the mean took comes back: 0.93. Under a sum, a long
 # sentence still has 2.3 times the influence. Divided by √n, all have nearly the same, 1.1.

@@ -2,13 +2,14 @@
 # # 15 · Layer norm, residuals, depth: what keeps a gradient alive
 #
 # **Needs** what many layers do to a gradient (lesson 3), that of a unit vector (lesson 9).
-# **Gives** the backward of layer norm in one line; residuals; pre-norm against post-norm.
-# **Time** 60 minutes, in two parts; the second begins at "Residuals".
+# **Gives** the backward of layer norm in one line; residuals; pre-norm against post-norm; a
+# Transformer that reads chat.
+# **Time** 70 minutes, in two parts; the second begins at "Residuals".
 #
 # **The answer in thirty seconds.** A residual, x + f(x), hands the gradient past every layer
 # unchanged. A norm keeps what a layer sees at one size. Put the norm on the branch (pre-norm) and
 # each layer's gradient is independent of how many layers follow; put it on the stream (post-norm)
-# and it is even. A step shakes either stack more with depth, but post-norm at least four times so.
+# and it is even. A step shakes either stack more with depth, but post-norm some four times so.
 #
 # A Transformer of six layers has twelve sublayers in a row. In lesson 3 such a stack of plain
 # layers lost its gradient. Two small additions keep it alive, and their *order* decides how well.
@@ -16,13 +17,22 @@
 # %%
 import math
 import sys
+from dataclasses import replace
+from unittest import mock
 
 sys.path += [".", "lessons"]
 from lesson import check, claim, expect, np, plt, seed, show
+from small_encoder import small_config, some_chat, train
+from convsim_mini.config import ModelConfig
+from convsim_mini.core import transformer
 from convsim_mini.core.gradcheck import layer_error, numeric_gradient, relative_error
 from convsim_mini.core.layers import linear_backward, linear_forward
+from convsim_mini.core.model import loss_and_gradients
+from convsim_mini.core.ranking import draw_candidates, precision
 from convsim_mini.core.transformer_layers import (
     EPSILON, layer_norm_backward, layer_norm_forward, relu_backward, relu_forward)
+from convsim_mini.evaluation.response import model_ranks
+from convsim_mini.training.start import initial_model
 
 rng = np.random.default_rng(seed(13))
 
@@ -34,8 +44,8 @@ rng = np.random.default_rng(seed(13))
 #
 # c = x − mean(x), σ² = mean(c²), s = 1/√(σ² + ε), x̂ = c s, y = x̂ w + b
 #
-# ε is 10⁻⁶. With it a row of equal numbers is not divided by zero. Every row of x̂ has mean 0 and
-# variance 1, whatever the size of x.
+# ε is 10⁻⁶. With it a row of equal numbers is not divided by zero. Every other row of x̂ has mean 0
+# and variance 1, whatever the size of x, as long as σ² is far above ε.
 
 # %%
 N, d = 4, 6
@@ -395,7 +405,97 @@ show(figure, "15_steps")
 # %% [markdown]
 # A random change moves the pre-norm stack 3 times as far and the post-norm stack 7 times. A step
 # along the gradient's sign moves the pre-norm stack about 34 times as far (29 to 39 over five
-# seeds), and the post-norm stack 4.1 to 6.5 times further still. Pre-norm is safer, not safe.
+# seeds), and the post-norm stack 3.4 to 6.5 times further still. Pre-norm is safer, not safe.
+#
+# ## A Transformer reads chat
+#
+# Now all of it at once, on real pairs: words plus the timing signal (lesson 13), two layers of attention
+# (12, 14) and feed-forward networks, each on a branch with its norm, a last norm, the mean. It is the
+# library's, 64 numbers wide with four heads, and trains for 20 seconds: 138 steps of 256 pairs. We look at
+# its gradient as above, at P@1, and at where its heads look. (`mock.patch` puts our functions in between.)
+#
+# **Predict:** by V, the gradient at the input should be 1.7 times that at the top. That left attention out.
+# Is it more here? And P@1: guessing has 1, a bag from counted vectors 15, and 18 after these steps.
+
+# %%
+def sizes(model, unrelated=False):
+    """The gradient's size at each height over that at the top, the input's first; derived, √(V_L/V_l).
+
+    unrelated: the words of a sentence get random gradients of the same size, and not one for all
+    """
+    upward, downward = [], []
+    forward, backward = transformer.sublayer_forward, transformer.sublayer_backward
+    pool, noise = transformer.mean_pool_backward, np.random.default_rng(seed(3))
+
+    def watched_forward(model, name, x, *given):
+        y, cache = forward(model, name, x, *given)
+        upward.append((mean_square(x), mean_square(y)))
+        return y, cache
+
+    def watched_backward(dy, *given):
+        dx = backward(dy, *given)
+        downward.append((mean_square(dy), mean_square(dx)))
+        return dx
+
+    def pool_backward(dy, cache):
+        dx = pool(dy, cache)
+        return (noise.standard_normal(dx.shape) * dx.std(axis=1, keepdims=True)).astype(
+            dx.dtype) if unrelated else dx
+
+    with mock.patch.multiple(transformer, sublayer_forward=watched_forward,
+                             sublayer_backward=watched_backward, mean_pool_backward=pool_backward):
+        loss_and_gradients(model, corpus.train.batch(np.arange(256)))
+    G = np.array([downward[0][0], *(below for _, below in downward)])[::-1]
+    V = np.array([upward[0][0], *(above for _, above in upward)])
+    return np.sqrt(G / G[-1]), np.sqrt(V[-1] / V)
+
+
+def p_at_1(model):
+    return precision(model_ranks(model, corpus.dev, *draw_candidates(corpus.dev, 1_500)), 1)
+
+
+corpus, config = some_chat(40_000, 8_000), replace(small_config(8_000), model=ModelConfig(
+    encoder="transformer", embedding_dim=64, layers=[64], transformer_layers=2, heads=4, hidden=256,
+    dropout=0.0))
+model = initial_model(config, corpus)
+before, gradients = p_at_1(model), {"before training": sizes(model)}
+alone = sizes(model, unrelated=True)[0][0]
+losses = train(model, config, corpus)
+gradients["after"] = sizes(model)
+print(f"loss {losses[0]:.2f} → {np.mean(losses[-10:]):.2f}, P@1 {before:.1f} → {p_at_1(model):.1f}")
+for when, (found, derived) in gradients.items():
+    print(f"{when}: the gradient at the input / at the top {found[0]:.1f}, derived {derived[0]:.1f}")
+claim("a Transformer's P@1 after 138 steps, points more than before", p_at_1(model) - before, low=3)
+claim("gradient at the input / at the top, before", gradients["before training"][0][0], 2, 12)
+claim("the same, if the words of a sentence got unrelated gradients", alone, 1.2, 4)
+
+sentence = corpus.vocabulary.encode(["what do you do for a living ?"])
+tokens = [corpus.vocabulary.token(k) for k in sentence.ids]
+heads = np.concatenate([p[0][0] for p in transformer.attention_weights(model, sentence)])    # (8, n, n)
+asked = heads.mean(axis=1)                                    # (8, n): how much each word is asked
+head, word = np.unravel_index(asked.argmax(), asked.shape)
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5))
+left.imshow(heads[head], cmap="Blues", vmin=0, vmax=1)
+left.set(title=f"One of eight heads asks for “{tokens[word]}”", xlabel="word that is asked",
+         ylabel="word that asks")
+left.set_xticks(range(len(tokens)), tokens, rotation=60)
+left.set_yticks(range(len(tokens)), tokens)
+for (when, (found, derived)), color in zip(gradients.items(), ("C1", "C0")):
+    right.plot(found, "o-", color=color, label=when)
+    right.plot(derived, ":", color=color, label="derived, without attention")
+right.set(title="No sublayer's gradient is lost", xlabel="sublayers below (0: the input)", xticks=range(5),
+          ylabel="size of the gradient / at the top", ylim=(0, None))
+show(figure, "15_transformer")
+
+# %% [markdown]
+# The gradient arrives everywhere: at the input it is even 5.7 times as large as at the top, and 3.2 times
+# after training. The derivation took rows for unrelated. But the mean gives all words of a sentence *one*
+# gradient (lesson 14), and where attention mixes words these add up instead of cancelling. Give each word a
+# gradient of its own, drawn at random, and 2.3 is left.
+#
+# In twenty seconds P@1 rises from 4 to 12, and some heads have found the word that matters. A bag of the same
+# words gets 18 in a fifth of the time: it has nothing to learn about *where* to look. The paper's Transformer
+# beats its DAN, with 600 million pairs and 40 million steps.
 #
 # ## Where this lives
 #

@@ -83,13 +83,19 @@ def small_config(pieces):
                   optim=OptimConfig(batch_size=256, learning_rate=1e-3), steps=138, seed=seed(14))
 
 
+def train(model, config, corpus, task="replies"):
+    """Train a model in place on all pairs, each once → the loss of each step."""
+    optimizer, losses = Adaptive(model.params), []
+    order = batch_order(corpus.train.pairs, config.optim.batch_size, config.seed)
+    for step, which in zip(tqdm(range(config.steps), "training", disable=None), order):
+        loss, grads = loss_and_gradients(model, corpus.train.batch(which)._replace(task=task))
+        optimizer.step(model.params, grads, *rates(config.optim, step, config.steps, len(which)))
+        losses.append(float(loss))
+    return losses
+
+
 def trained_encoder(pairs=40_000, pieces=8_000):
     """Lesson 18's run → its Corpus, the Model before and after training, the last batch's loss."""
     corpus, config = some_chat(pairs, pieces), small_config(pieces)
     untrained, trained = initial_model(config, corpus), initial_model(config, corpus)
-    optimizer = Adaptive(trained.params)
-    order = batch_order(corpus.train.pairs, config.optim.batch_size, config.seed)
-    for step, which in zip(tqdm(range(config.steps), "training", disable=None), order):
-        loss, grads = loss_and_gradients(trained, corpus.train.batch(which))
-        optimizer.step(trained.params, grads, *rates(config.optim, step, config.steps, len(which)))
-    return corpus, untrained, trained, float(loss)
+    return corpus, untrained, trained, train(trained, config, corpus)[-1]

@@ -366,18 +366,9 @@ show(figure, "18_train_it")
 # pairs, if of people whom the model has heard. The dashed one can. It shows the same batches to the
 # finished model, which has seen them all, and they lie 1.7 nats below dev on average: so much has been
 # memorised. The early batches are known best, probably because they came when the rates were high.
-#
-# How certain are these figures? A P@1 of p from n queries has a standard error of √(p(1 − p)/n):
-# one point for 1,500 queries and p = 0.2. A comparison query by query tells more (lesson 21): where
-# both systems are right, or both wrong, their difference is 0, so it varies less than either score.
+# (How certain are these figures? To about a point: √(p(1 − p)/n). Lesson 21 compares in a sharper way.)
 
 # %%
-trained = model_ranks(model, dev, pairs, candidates)
-before = model_ranks(untrained, dev, pairs, candidates)
-for name, ranks in (("TF-IDF", lexical), ("untrained", before)):
-    points = 100 * ((trained == 1).astype(float) - (ranks == 1))    # query by query
-    error = points.std() / np.sqrt(len(points))
-    print(f"P@1 over {name}: {points.mean():.1f} points, standard error {error:.1f}")
 claim("P@1 over TF-IDF, points", end[0] - words[0], low=-4)
 claim("P@10 over TF-IDF, points", end[1] - words[1], low=5)
 expect(measured[-1][2], 3, ln_K - 0.2, "loss on dev: below ln 256")

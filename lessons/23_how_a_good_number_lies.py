@@ -23,11 +23,8 @@ from lesson import check, claim, np, plt, seed, show
 import scipy.stats
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
-from small_encoder import corpus_of, first_pairs
+from small_encoder import corpus_of, first_pairs, train
 from convsim_mini.config import Config, ModelConfig, OptimConfig, TextConfig
-from convsim_mini.core.loop import train_steps
-from convsim_mini.core.optim import Adaptive
-from convsim_mini.core.pairs import batch_order
 from convsim_mini.core.ranking import draw_candidates
 from convsim_mini.core.text import tokenize
 from convsim_mini.data.corpus import text_key
@@ -55,10 +52,10 @@ _, conversations = np.unique([pair.conversation[0] for pair in said], return_inv
 by_message = keys[:, 0] % 10 == 0
 by_conversation = conversations % 10 == 0
 for name, test in (("message", by_message), ("conversation", by_conversation)):
-    train = keys[~test]
-    print(f"split by {name:13} {np.isin(keys[test, 0], train[:, 0]).mean():4.0%} of the messages of test are "
-          f"messages in train, {np.isin(keys[test, 0], train[:, 1]).mean():3.0%} replies,"
-          f"{np.isin(keys[test], train).all(axis=1).mean():4.0%} of its pairs have both texts there")
+    rest = keys[~test]
+    print(f"split by {name:13} {np.isin(keys[test, 0], rest[:, 0]).mean():4.0%} of the messages of test are "
+          f"messages in train, {np.isin(keys[test, 0], rest[:, 1]).mean():3.0%} replies,"
+          f"{np.isin(keys[test], rest).all(axis=1).mean():4.0%} of its pairs have both texts there")
 claim("split by message: messages of test that are replies in train",
       np.isin(keys[by_message, 0], keys[~by_message, 1]).mean(), 0.8, 0.95)
 
@@ -105,9 +102,7 @@ def exam(way, bigrams):
                     optim=OptimConfig(batch_size=B, learning_rate=1e-3))
     model = initial_model(config, corpus)
     first = [model_ranks(model, corpus.dev, pairs, candidates) == 1]
-    batches = map(corpus.train.batch, batch_order(corpus.train.pairs, B, config.seed))
-    losses = [float(loss["loss"]) for _, loss in train_steps(
-        model, Adaptive(model.params), config, (next(batches) for _ in range(config.steps)))]
+    losses = train(model, config, corpus)
     return losses, 100.0 * np.array([*first, model_ranks(model, corpus.dev, pairs, candidates) == 1])
 
 

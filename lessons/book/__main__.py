@@ -2,7 +2,6 @@
 
     python -m lessons.book                     all, from the repository's folder: book/index.html
     python -m lessons.book 2 16 --out FOLDER   these two, into another folder
-    python -m lessons.book --notebooks FOLDER  notebooks instead, not run; FOLDER may be moved
 
 Needs tests/requirements.txt. The site works from the disk and loads nothing from elsewhere.
 """
@@ -119,7 +118,7 @@ def write_book(folder, lessons, notebooks):
         about = "" if lesson.number in STATIONS else (
             "<figcaption>This lesson is about the whole picture.</figcaption>")
         table = claims.read().get(lesson.path.name, "")
-        claimed = fold("What it claims, over five seeds", markdown2html(table)) if table else ""
+        claimed = table and fold("What it claims, over five seeds", markdown2html(table), "claims")
         body = (f"<figure>{machine(STATIONS.get(lesson.number), pages)}{about}</figure>{page.body}"
                 f"{claimed}<p>{mark(lesson, 'I have read this lesson')}</p>")
         write(lesson.page, f"{lesson.number} · {lesson.title}", body, "".join(links), page.headings)
@@ -169,18 +168,6 @@ def index(made, pages):
         paths=markdown2html(paths), yours=markdown2html(section("Write it yourself")))
 
 
-def write_notebooks(folder, lessons):
-    """The lessons as notebooks that have not run, with all that they import: they run anywhere."""
-    names = "__pycache__", "figures", "solutions", *(lesson.path.name for lesson in lessons)
-    for source in (LESSONS, LESSONS.parent / "convsim_mini"):
-        shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns(*names),
-                        dirs_exist_ok=True)
-    shutil.copy(LESSONS.parent / "requirements.txt", folder)
-    for lesson in lessons:
-        jupytext.write(jupytext.read(lesson.path),
-                       folder / "lessons" / f"{lesson.path.stem}.ipynb")
-
-
 def make_book(lessons, out):
     """Run these lessons on all cores, write the book, then put it where the old one was.
 
@@ -217,8 +204,6 @@ def main(argv=None):
     parser = Parser("lessons.book", __doc__)
     parser.add_argument("numbers", nargs="*", help="which lessons (default: all)")
     parser.add_argument("--out", type=Path, default="book", help="folder (default: book)")
-    parser.add_argument("--notebooks", type=Path, metavar="FOLDER",
-                        help="write notebooks there that have not run, and no book")
     options = parser.parse_args(argv)
     if not jupytext:
         raise UserError(f"it needs {missing}: {python_m('pip install -r tests/requirements.txt')}")
@@ -227,13 +212,8 @@ def main(argv=None):
     if unknown := chosen - set(known):
         raise UserError(f"{min(unknown)}: not a lesson; there are {', '.join(known)}")
     lessons = [lesson for number, lesson in known.items() if number in chosen]
-    if options.notebooks:
-        with user_errors(f"{options.notebooks}: cannot be written", "choose another folder"):
-            write_notebooks(options.notebooks, lessons)
-        print(options.notebooks)
-    else:
-        make_book(lessons, options.out)
-        print(options.out / "index.html")
+    make_book(lessons, options.out)
+    print(options.out / "index.html")
 
 
 if __name__ == "__main__":

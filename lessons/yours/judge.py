@@ -21,7 +21,7 @@ from .exercises import EXERCISES
 RIGHT, WRONG, STOPPED, NOT_YET = "right", "not right yet", "stopped", "not yet"
 SMALL = 1e-6                                                  # of a gradient check
 CLOSE = {np.float64: 1e-8, np.float32: 1e-4}                 # to `plain`'s numbers
-NO_KEEPDIMS = re.compile(r"with shapes (\((\d+),\d+\) \(\2,\)|\((\d+),\) \(\3,\d+\))")    # (4,3) (4,)
+NO_KEEPDIMS = re.compile(r"shapes (\((\d+),\d+\) \(\2,\)|\((\d+),\) \(\3,\d+\))")    # (4,3) (4,)
 
 
 class Verdict(NamedTuple):
@@ -105,8 +105,8 @@ def judge_function(name, backward, seed=0):
             return Verdict(state, [*said, named_inputs(forward, inputs, others)])
     return Verdict(RIGHT, [f"gradient check {max(errors):.0e}; the project's numbers on "
                            f"{len(EXERCISES[name].cases)} sets of inputs, in float64 and float32",
-                           *(f"right, but {other}: dy can be float32, and what you return should be, "
-                             "too; a new array takes dtype=dy.dtype" for other in other_dtypes)])
+                           *(f"right, but {other}: dy can be float32, and so should be what you "
+                             "return; a new array takes dtype=dy.dtype" for other in other_dtypes)])
 
 
 def complaints(name, backward, forward, inputs):

@@ -245,7 +245,7 @@ for (kind, (some, _, _)), color in zip(runs.items(), ("C0", "C3", "C1")):
     curve.semilogy(some, color=color, label=kind)
 curve.axhline(1 - 1 / WORDS, color="k", linestyle=":", label="7/8: no looking")
 curve.axhline(1 - 1 / COLOURS, color="k", linestyle="--", label="3/4: holders, no colour")
-curve.set(title="The wrong gradient learns no colour", xlabel="step of 64 sentences",
+curve.set(title="The wrong gradient\nlearns no colour", xlabel="step of 64 sentences",
           ylabel="mean squared error")
 show(figure, "12_one_attention_head")
 

@@ -41,8 +41,8 @@ def joined(found):
 
 
 def typeset(text):
-    """Formulas as HTML: raised, lowered, on one line. Some bold fonts draw ᵀ like a raised S."""
-    text = JOINED.sub(joined, text).replace("ᵀ", "<sup>T</sup>")
+    """Subscripts and superscripts of formulas as HTML. Some bold fonts draw ᵀ like a raised S."""
+    text = text.replace("ᵀ", "<sup>T</sup>")
     text = LOW.sub(lambda found: f"{found[1]}<sub>{found[2] or found[3]}</sub>", text)
     return HIGH.sub(lambda found: f"<sup>{found[1] or found[2] or found[3]}</sup>", text)
 
@@ -70,7 +70,8 @@ def with_links(text, pages, papers=()):
                 flags=re.MULTILINE)
         elif not part.startswith(("    ", "#", "![", "- <a")):    # code, headings, pictures, papers
             pieces = re.split(r"(`[^`]*`|https?:[^\s)]*)", part)    # every second one stays
-            pieces[::2] = [typeset(LINKED.sub(link, piece)) for piece in pieces[::2]]
+            pieces[::2] = [typeset(JOINED.sub(joined, LINKED.sub(link, piece)))
+                           for piece in pieces[::2]]
             parts[k] = "".join(pieces)
     return "\n\n".join(parts)
 

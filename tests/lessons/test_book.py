@@ -55,11 +55,11 @@ def test_cells_get_links_and_formulas_a_block_and_nothing_else():
     linked, code, formula, key, left = with_links(
         text, {"2": "02_a.html", "3": "03.html", "A": "A.html"}, ["mu-2018"]).split("\n\n")
     assert code == "    x_i = 0" and left == "So y~=~x<sub>i</sub> * 2_i.".replace("~", "\xa0")
-    assert typeset("e^s_ij, σ^{2p} e^(−K/(K−1)), dx̂_i some_name a.b_c 2^k") == (
-        "e<sup>s<sub>ij</sub></sup>, σ<sup>2p</sup> e<sup>−K/(K−1)</sup>, dx̂<sub>i</sub> "
+    assert typeset("e^s_ij, σ^{2p} e^(−K/(K − 1)), dx̂_i some_name a.b_c 2^k") == (
+        "e<sup>s<sub>ij</sub></sup>, σ<sup>2p</sup> e<sup>−K/(K − 1)</sup>, dx̂<sub>i</sub> "
         "some_name a.b_c 2<sup>k</sup>")
     text = "so dx\n= dy Wᵀ, p (dp − 2) and 2 · 1 + 1 · 1 + 1 · 1 + 1 · 1 = 4 with ln 2"
-    assert typeset(text).replace("\xa0", "~") == (    # a long formula may break before its =
+    assert with_links(text, {}).replace("\xa0", "~") == (    # a long formula may break before its =
         "so dx~=~dy~W<sup>T</sup>, p~(dp~−~2) and 2~·~1~+~1~·~1~+~1~·~1~+~1~·~1 =~4 with ln~2")
     assert linked == ("See lessons [2](02_a.html), [3](03.html), [A](A.html) and 99 "
                       "([Mu and\nHe 2018](after.html#mu-2018), Li 2018).")
@@ -247,6 +247,8 @@ def test_no_page_is_wider_than_its_window_and_no_script_fails(clone, browser):
         for page in [*pages_of(clone), files_of(clone)[0]]:
             needed = opened(browser, page).run("document.documentElement.scrollWidth")
             assert needed <= width, page.name
+    opened(browser, pages_of(clone)[0]).run("document.querySelector('.figure').click()")
+    assert browser.run("document.querySelector('.figure').className") == "figure large"
     assert browser.console == []
 
 

@@ -63,8 +63,8 @@ expect(abs(loss - loss_by_loops(u, v, 2.0)), 0, 1e-13, "the library's loss minus
 # A model that knows nothing gives all K replies the same score. Each has p = 1/K, and
 # −log(1/K) = **ln K**. Above ln K the *probabilities* are worse than equal ones.
 #
-# But a fresh model's scores are not equal, they are *random*, and that costs something. Let them be
-# normal with mean 0 and variance σ². If K is far above e^{σ²}, the sum of K powers is about K E e^s = K e^{σ²/2}. So
+# But a fresh model's scores are not equal, they are *random*, and that costs. Let them be normal with mean 0
+# and variance σ². If K is far above e^{σ²}, the sum of K powers is about K E e^s = K e^{σ²/2}. So
 #
 # loss ≈ ln K + **σ²/2**
 #
@@ -263,9 +263,9 @@ claim("before training: loss minus ln 200", np.mean(losses) - np.log(200), low=0
 claim("before training: P@1 of 200, per cent; guessing gets 0.5", np.mean(right), low=5)
 
 # %% [markdown]
-# Its loss is a third of a nat above that of equal scores, and yet it picks the true reply more than
-# twenty times as often as guessing does. Its scores are too large: it is too sure, and pays for each mistake. So never look
-# at a loss without P@1. If the loss *stays* at ln K, no gradient arrives, or one that does not help.
+# Its loss is a third of a nat above that of equal scores, and yet it picks the true reply more than twenty
+# times as often as guessing does. Its scores are too large: it is too sure, and pays for each mistake. So
+# never look at a loss without P@1. If the loss *stays* at ln K, no gradient arrives, or a useless one.
 #
 # ## How often are two replies the same?
 #

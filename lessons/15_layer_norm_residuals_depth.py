@@ -442,12 +442,12 @@ show(figure, "15_transformer")
 # %% [markdown]
 # The gradient arrives everywhere: at the input it is even 5.7 times as large as at the top, and 3.2 times
 # after training. The derivation took rows for unrelated. But the mean gives all words of a sentence *one*
-# gradient (lesson 14), and where attention mixes words these add up instead of cancelling. Give each word a
-# gradient of its own, drawn at random, and 2.3 is left.
+# gradient (lesson 14), and where attention mixes words these add up instead of cancelling. Given to each word
+# at random, 2.3 is left.
 #
-# In twenty seconds P@1 rises from 4 to 12, and heads that hardly chose now ask for "living" or for "do". A
-# bag of the same words gets 18 in a third of the time, as it need not learn *where* to look. The paper's
-# Transformer passes its DAN: with 600 million pairs and 40 million steps.
+# In twenty seconds P@1 rises from 4 to 12, and heads that hardly chose now ask for "living" or for "do".
+# Lesson 18's bag gets 18 in a third of the time: it need not learn *where* to look. The paper's Transformer
+# passes its DAN, with 600 million pairs and 40 million steps.
 #
 # ## Where this lives
 #

@@ -329,10 +329,10 @@ claim("P@1 at 15, all directions, over 40 without the first", (hits_15[0] - hits
 expect(hits[1].mean() - hits[20].mean(), 1, 8, "P@1 lost if 20 are removed instead of one")
 
 # %% [markdown]
-# At scale 40 removing one direction gives back three points, 15.9 → 19.2 (four to five in other seeds). Removing twenty loses
-# most of that again, because from the second on the directions tell sentences apart. A training
-# at scale 15 has 20.7 with nothing removed (in five seeds −0.1 to 1.1 points more), and removing a
-# direction there changes it by −0.5 to 1.3: choose the scale first.
+# At scale 40 removing one direction gives back three points, 15.9 → 19.2 (four to five in other seeds).
+# Removing twenty loses most of that again, because from the second on the directions tell sentences apart.
+# A training at scale 15 has 20.7 with nothing removed (in five seeds −0.1 to 1.1 points more), and
+# removing a direction there changes it by −0.5 to 1.3: choose the scale first.
 #
 # ## Where this lives
 #

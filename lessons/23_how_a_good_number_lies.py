@@ -123,11 +123,11 @@ claim("what all bigrams add, measured with neighbours", gain["neighbours"], low=
 claim("what all bigrams add, measured with strangers", gain["strangers"], high=0.5)
 
 # %% [markdown]
-# The neighbours are worth 3.6 points without bigrams and 4.9 with all of them. And now look down the columns.
-# Measured with neighbours, a row for each bigram is an improvement, of 1.4 points here and 1.5 to 3.1 in five
-# other seeds. Measured with strangers it brings nothing: 0.1 here, −0.4 to −1.2 there. **The leak did not only flatter all
-# recipes: it chose the wrong one.** (Ours had 200,000 rows for bigrams, 400 MB of a run's 418, because by
-# that ruler they were worth 5.5 points. By the other, 0.4.)
+# The neighbours are worth 3.6 points without bigrams and 4.9 with all of them. And now look down the
+# columns. Measured with neighbours, a row for each bigram is an improvement, of 1.4 points here and 1.5 to
+# 3.1 in five other seeds. Measured with strangers it brings nothing: 0.1 here, −0.4 to −1.2 there. **The
+# leak did not only flatter all recipes: it chose the wrong one.** (Ours had 200,000 rows for bigrams, 400
+# MB of a run's 418, because by that ruler they were worth 5.5 points. By the other, 0.4.)
 #
 # Why bigrams? Two of three occur once (lesson 6), so their rows learn one thing: next to what they were said.
 # One encoder reads messages and replies alike. If "two cats" was the reply to "any pets?", and "what are they

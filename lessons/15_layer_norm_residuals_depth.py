@@ -440,10 +440,9 @@ right.set(title="No sublayer's gradient is lost", xlabel="sublayers below (0: th
 show(figure, "15_transformer")
 
 # %% [markdown]
-# The gradient arrives everywhere: at the input it is even 5.7 times as large as at the top, and 3.2 times
-# after training. The derivation took rows for unrelated. But the mean gives all words of a sentence *one*
-# gradient (lesson 14), and where attention mixes words these add up instead of cancelling. Given to each word
-# at random, 2.3 is left.
+# The gradient arrives everywhere: at the input it is even 5.7 times as large as at the top, and 3.2 times after
+# training. The derivation took rows for unrelated. But the mean gives all words of a sentence *one* gradient
+# (lesson 14), and where attention mixes words these add up instead of cancelling. With random ones 2.3 is left.
 #
 # In twenty seconds P@1 rises from 4 to 12, and heads that hardly chose now ask for "living" or for "do".
 # Lesson 18's bag gets 18 in a third of the time: it need not learn *where* to look. The paper's Transformer

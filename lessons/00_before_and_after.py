@@ -8,7 +8,7 @@
 # The other lessons go from one derivative up to the whole encoder. This one uses it like any library
 # and explains nothing yet. Write down every "why?"; the table at the end says which lesson answers it.
 #
-# **In thirty seconds:** an encoder turns a sentence into a vector, and the angle between two vectors
+# **In thirty seconds.** An encoder turns a sentence into a vector, and the angle between two vectors
 # says how alike the sentences are. This one has read chat and nothing else. It learned to find the
 # reply to a message; what it knows about meaning is a by-product.
 

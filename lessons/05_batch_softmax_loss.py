@@ -11,7 +11,7 @@
 # wrong answers that come for free: *in-batch negatives*. The field calls this loss
 # [InfoNCE](https://arxiv.org/abs/1807.03748).
 #
-# **In thirty seconds:** score every input against every reply of the batch, run a softmax over each
+# **In thirty seconds.** Score every input against every reply of the batch, run a softmax over each
 # row, and ask for a large p on the diagonal. The gradient is p minus the diagonal: each input is
 # pulled to its own reply and pushed away from those it believes in.
 

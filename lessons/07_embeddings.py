@@ -9,7 +9,7 @@
 # A word is a row of a table, and looking it up is the simplest layer there is. Its backward is one
 # line, too. The obvious line looks right, passes many checks, and loses most of the gradient.
 #
-# **In thirty seconds:** forward, a row is copied to each place of its word; backward, the row collects
+# **In thirty seconds.** Forward, a row is copied to each place of its word; backward, the row collects
 # dy from each of these places. `dtable[ids] += dy` looks like that and keeps one place of each row.
 
 # %%

@@ -11,7 +11,7 @@
 # "divides by sqrt(n)". When does this factor matter? In our default encoder it changes nothing; in the
 # paper's, which has a tanh in between, it does.
 #
-# **In thirty seconds:** a long sentence should not outweigh a short one in training. A sum of n
+# **In thirty seconds.** A long sentence should not outweigh a short one in training. A sum of n
 # unrelated vectors has the length √n, so dividing by √n gives all sentences nearly one size, and nearly
 # the same gradient in the weights of the next layer. Under a sum, long sentences have a larger one.
 # Under a mean they would have a smaller one, but unit length at the end makes up for it. Without a

@@ -5,7 +5,7 @@
 # **Gives** the backward of an attention head; a head that learns to look; what the √m changes.
 # **Time** 60 minutes.
 #
-# **The answer in thirty seconds.** Each word asks all words a question. The answers are mixed, and
+# **In thirty seconds.** Each word asks all words a question. The answers are mixed, and
 # a softmax decides how much of each. That is three products of matrices. Each gives two products on
 # the way back, with the softmax's gradient in the middle. In a wide head without a √m the softmax
 # decides too early, and a word that has decided no longer learns whom to ask.

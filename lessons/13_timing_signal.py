@@ -5,7 +5,7 @@
 # **Gives** why positions are needed, what sines add, how similar two positions are.
 # **Time** 50 minutes.
 #
-# **The answer in thirty seconds.** Attention sees a bag of words, not a sequence. So we add to each
+# **In thirty seconds.** Attention sees a bag of words, not a sequence. So we add to each
 # word a vector that says where it is: the hands of a clock with many speeds, as sines and cosines.
 # Then one matrix can say "three words back", wherever you are.
 #

@@ -6,7 +6,7 @@
 # Transformer that reads chat.
 # **Time** 70 minutes, in two parts; the second begins at "Residuals".
 #
-# **The answer in thirty seconds.** A residual, x + f(x), hands the gradient past every layer
+# **In thirty seconds.** A residual, x + f(x), hands the gradient past every layer
 # unchanged. A norm keeps what a layer sees at one size. Put the norm on the branch (pre-norm) and
 # each layer's gradient is independent of how many layers follow; put it on the stream (post-norm)
 # and it is even. A step shakes either stack more with depth, but post-norm some four times so.

@@ -5,7 +5,7 @@
 # **Gives** SGD, momentum and Adam: what each assumes, and how many steps it needs.
 # **Time** 50 minutes.
 #
-# **The answer in thirty seconds.** A gradient says which way is down, but not how far to go. A loss
+# **In thirty seconds.** A gradient says which way is down, but not how far to go. A loss
 # is steep in some directions and flat in others, so the steep ones limit the rate and the flat ones
 # take forever. Momentum adds up what successive steps agree on. Adam divides each number's step by
 # the size of its gradient, which works as long as the directions are the axes. Each optimiser makes

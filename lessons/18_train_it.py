@@ -6,7 +6,7 @@
 # **Gives** an encoder trained in seconds, three checks before a long run, a table of symptoms.
 # **Time** 90 minutes.
 #
-# **The answer in thirty seconds.** Before a long run, check three numbers that you can predict: the
+# **In thirty seconds.** Before a long run, check three numbers that you can predict: the
 # loss at the start, the loss of one batch once it is memorised, the size of an update. When a loss
 # is stuck at ln K, three others show why: how far the scores spread, how far the true one leads,
 # how far the table moves. And report a baseline with every score.

@@ -5,7 +5,7 @@
 # **Gives** the features of natural language inference; what one task shrinks and another needs.
 # **Time** 70 minutes.
 #
-# **The answer in thirty seconds.** An encoder that learns from replies keeps what changes the reply
+# **In thirty seconds.** An encoder that learns from replies keeps what changes the reply
 # and squeezes everything else: compared with a change of topic, a change of activity shrinks
 # ninefold. It is squeezed, not erased. A second task that depends on it enlarges it again, and in
 # our small world costs the first task nothing.

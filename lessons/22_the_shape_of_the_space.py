@@ -7,7 +7,7 @@
 # direction, the largest hub. Why training makes a first direction, and what removing it does.
 # **Time** 75 minutes, in two parts; the second begins at "Hubs".
 #
-# **The answer in thirty seconds.** Trained at scale 40, an encoder of 200 directions puts half of
+# **In thirty seconds.** Trained at scale 40, an encoder of 200 directions puts half of
 # the squared length of its vectors into one that all sentences share. The softmax rewards it, since
 # it turns down a scale that is too high. The price is hubs, sentences near to everything. Taking
 # that direction away makes a search better, but a sensible scale, such as 15, does as much.

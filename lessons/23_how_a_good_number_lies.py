@@ -6,7 +6,7 @@
 # much the best of a hundred recipes owes to luck.
 # **Time** 70 minutes, in two parts; the second begins at "A dev set wears out".
 #
-# **The answer in thirty seconds.** A test measures what is new to a model only if nothing in train
+# **In thirty seconds.** A test measures what is new to a model only if nothing in train
 # stands next to it. This project split its pairs by a hash of the message, which looks careful, and its
 # default run scored 33.1. On people whom it had not heard it scores 25.2. Worse than the size of the
 # mistake: the bent ruler liked the wrong recipe. A dev set bends as well, by being looked at.

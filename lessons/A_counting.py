@@ -5,7 +5,7 @@
 # **Gives** word vectors from counts alone; the weight a/(a + p); what σ does to a cosine.
 # **Time** 55 minutes.
 #
-# **The answer in thirty seconds.** Count which words occur near each other, compress the table, and
+# **In thirty seconds.** Count which words occur near each other, compress the table, and
 # give frequent words less weight: without a single gradient that picks the true reply among 100 in
 # one case of five. Random rows do so in one of fifteen; the weights alone bring most of the rest.
 #

@@ -5,7 +5,7 @@
 # **Gives** what several processes must send each other to take the step of one, and what it costs.
 # **Time** 45 minutes.
 #
-# **The answer in thirty seconds.** If the loss is a sum over examples, workers may add their
+# **In thirty seconds.** If the loss is a sum over examples, workers may add their
 # gradients. The batch softmax is not such a sum, because every row needs all replies: gather the
 # replies first, and send their gradients back afterwards. Forget the second half and the loss still
 # falls, while the model picks replies no better than before its first step.

@@ -5,7 +5,7 @@
 # **Gives** how to count a layer's calls and time a device; the errors of short mantissas and sums.
 # **Time** 50 minutes, in two parts; the second begins at "4. Mantissas".
 #
-# **The answer in thirty seconds.** On a GPU every call costs microseconds before any work is done,
+# **In thirty seconds.** On a GPU every call costs microseconds before any work is done,
 # returns before the work is done, and, in CuPy, reports no wrong index. Products keep fewer digits,
 # and sums are added in another order. All five can be counted, modelled or derived without a GPU.
 #

@@ -30,8 +30,8 @@ HIGH = re.compile(r"\^(?:\{([^{}]+)\}|\(((?:[^()]|\([^()]*\))*)\)"
 
 
 # y = x W + b, dx = dy Wᵀ: stays on one line or, if it is long, breaks before a sign of relation
-FACTOR = r"(?:\s(?:d?[A-Za-zΣ][ᵀ′]?(?:_\w+)?(?![^\s.,;:)*])|\(\S+))*"
-JOINED = re.compile(rf"(?:\b[a-zA-Z] |\bln )?\S+(?:\s[=≈≤≥∝·×+−/∗←]\s\S+{FACTOR})+|\bln \S+")
+FACTOR = r"(?:(?<![,.;:])\s(?:d?[A-Za-zΣ][ᵀ′]?(?:_\w+)?(?:/\S+)?(?![^\s.,;:)*])|\(\S+))*"
+JOINED = re.compile(rf"(?:\b[a-zA-Z] |\bln )?\S+(?:\s[=≈≤≥<>∝·×+−/∗←]\s\S+{FACTOR})+|\bln \S+")
 
 
 def joined(found):

@@ -267,13 +267,13 @@ show(figure, "16_optimisers")
 # gradient of k steps ago has the weight 0.1 · 0.9ᵏ, in s its square has 0.001 · 0.999ᵏ.)
 
 # %%
-def growing_anger():
+def rising_gradients():
     """→ the gradients of 5,000 steps of one number: (5000,)."""
     raise NotImplementedError
 
 
-def judge_growing_anger(growing_anger, rng):
-    gradients = np.asarray(growing_anger(), float)
+def judge_rising_gradients(rising_gradients, rng):
+    gradients = np.asarray(rising_gradients(), float)
     assert gradients.shape == (5000,) and np.isfinite(gradients).all(), (
         f"shape {gradients.shape}, expected (5000,), all finite")
     step, state = adam_step(1.0), {}
@@ -284,7 +284,7 @@ def judge_growing_anger(growing_anger, rng):
                           "is to stay the same?")
 
 
-check(2, growing_anger, judge_growing_anger)
+check(2, rising_gradients, judge_rising_gradients)
 
 # %% [markdown]
 # ## Where this lives

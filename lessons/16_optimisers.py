@@ -267,13 +267,13 @@ show(figure, "16_optimisers")
 # gradient of k steps ago has the weight 0.1 · 0.9ᵏ, in s its square has 0.001 · 0.999ᵏ.)
 
 # %%
-def rising_gradients():
+def long_step():
     """→ the gradients of 5,000 steps of one number: (5000,)."""
     raise NotImplementedError
 
 
-def judge_rising_gradients(rising_gradients, rng):
-    gradients = np.asarray(rising_gradients(), float)
+def judge_long_step(long_step, rng):
+    gradients = np.asarray(long_step(), float)
     assert gradients.shape == (5000,) and np.isfinite(gradients).all(), (
         f"shape {gradients.shape}, expected (5000,), all finite")
     step, state = adam_step(1.0), {}
@@ -284,7 +284,7 @@ def judge_rising_gradients(rising_gradients, rng):
                           "is to stay the same?")
 
 
-check(2, rising_gradients, judge_rising_gradients)
+check(2, long_step, judge_long_step)
 
 # %% [markdown]
 # ## Where this lives

@@ -11,18 +11,16 @@ import pytest
 from conftest import ROOT, SMALL, python
 from convsim_mini import minimal
 from convsim_mini.common.cli import UserError
-from convsim_mini.core import attention, embeddings, layers, losses, transformer_layers
+from convsim_mini.core import layers
+from convsim_mini.core.embeddings import SparseRows
 from convsim_mini.core.gradcheck import dense
-from convsim_mini.core.packed import Packed
 from convsim_mini.fast import host
 
 sys.path.insert(0, str(ROOT))    # the lessons are no part of the package
 
 from lessons.yours import __main__ as yours, plain, training
 from lessons.yours.exercises import COUNTS, EXERCISES, WHOLE
-from lessons.yours.judge import (
-    NOT_YET, RIGHT, STOPPED, WRONG, judge, judge_function, of_inputs, written,
-)
+from lessons.yours.judge import NOT_YET, RIGHT, STOPPED, WRONG, judge, judge_function, written
 from lessons.yours.page import page
 
 MISTAKES = [(name, *mistake) for name in EXERCISES for mistake in EXERCISES[name].mistakes]
@@ -148,45 +146,16 @@ def test_another_dtype_is_right_all_the_same_and_a_lost_axis_is_named(desk):
     assert state == STOPPED and lines[0].endswith("lack keepdims=True?")
 
 
-RNG = np.random.default_rng(3)
-X, ROWS, TABLE = RNG.standard_normal((11, 4)), RNG.integers(0, 12, 11), RNG.standard_normal((12, 4))
-PACKED = Packed(ROWS.astype(np.int32), np.array([0, 4, 5, 6, 9, 11]))
-LENGTHS, SENTENCES = PACKED.lengths, PACKED.sentence_numbers
-SAME = {    # module, the library's arguments, plain's where they differ
-    "tanh": (layers, (X,)), "l2_normalize": (layers, (X,)),
-    "linear": (layers, (X, TABLE[:4], TABLE[0])),
-    "layer_norm": (transformer_layers, (X, X[0], X[1])),
-    "embedding_bag": (embeddings, (TABLE, PACKED, LENGTHS), (TABLE, ROWS, SENTENCES, LENGTHS)),
-    "mean_pool": (transformer_layers, (X, PACKED), (X, SENTENCES, LENGTHS)),
-    "batch_softmax": (losses, (X, X[::-1], 3.0)),
-    "attention": (attention, (RNG.standard_normal((11, 24)), PACKED.offsets, 2))}
-
-
-@pytest.mark.parametrize("name", SAME)
-def test_plain_is_the_library(name):
-    module, *arguments = SAME[name]
-    y, cache = getattr(module, f"{name}_forward")(*arguments[0])
-    dy = np.asarray(RNG.standard_normal(np.shape(y)))
-    own = getattr(plain, f"{name}_backward")
-    pairs = [(training.as_the_librarys(name, own)(dy, cache), EXERCISES[name].library(dy, cache))]
-    if name != "attention":    # whose page has one head, and the library many
-        plain_y, plain_cache = getattr(plain, f"{name}_forward")(*arguments[-1])
-        pairs += [(plain_y, y), (of_inputs(name, own(dy, plain_cache)), pairs[0][1])]
-    for found, right in pairs:
-        for one, other in zip(*(x if type(x) is tuple else (x,) for x in (found, right)),
-                              strict=True):
-            np.testing.assert_allclose(dense(one, TABLE), dense(other, TABLE), atol=1e-12)
-
-
 def test_the_whole_is_minimals():
-    params = {"table": TABLE[:5], "W": RNG.standard_normal((4, 4)), "b": TABLE[0],
-              "R": RNG.standard_normal((4, 4))}
+    rng = np.random.default_rng(3)
+    params = {name: rng.standard_normal(shape)
+              for name, shape in (("table", (5, 4)), ("W", (4, 4)), ("R", (4, 4)), ("b", (4,)))}
     sides = [(np.repeat(np.arange(5), counts), counts.sum()) for counts in COUNTS]
     loss, grads = minimal.loss_and_gradients(params, list(zip(sides[:3], sides[3:])))
     own, cache = plain.loss_and_gradients_forward(*(params[k] for k in ("table", "W", "R", "b")),
                                                   COUNTS, minimal.SCALE)
     rows, values = grads["table"]
-    right = dense([embeddings.SparseRows(rows, values, np.arange(len(rows)))], TABLE[:5])
+    right = dense([SparseRows(rows, values, np.arange(len(rows)))], params["table"])
     for one, other in zip((own, *plain.loss_and_gradients_backward(1.0, cache)),
                           (loss, right, grads["W"], grads["R"], grads["b"]), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)

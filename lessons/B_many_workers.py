@@ -19,13 +19,11 @@ import sys
 
 sys.path += [".", "lessons"]
 from lesson import check, claim, expect, np, plt, seed, show
-from small_encoder import small_config, some_chat, train
+from small_encoder import p_at_1, small_config, some_chat, train
 from convsim_mini.core.gradcheck import numeric_gradient, relative_error
 from convsim_mini.core.layers import linear_backward, linear_forward
 from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
 from convsim_mini.core.model import TASKS, Task, response_backward, response_forward
-from convsim_mini.core.ranking import draw_candidates, precision
-from convsim_mini.evaluation.response import model_ranks
 from convsim_mini.training.start import initial_model
 
 rng = np.random.default_rng(seed(19))
@@ -183,7 +181,6 @@ check(1, hiding_batch, judge_hiding_batch)
 
 # %%
 corpus, config = some_chat(40_000, 8_000), small_config(8_000)
-pairs, candidates = draw_candidates(corpus.dev, 1_500)
 
 
 def forgetful(workers):
@@ -200,17 +197,12 @@ def forgetful(workers):
     return Task(head)
 
 
-def p_at_1(model):
-    """How often the true reply is the first of 100, per cent of 1,500 pairs of dev."""
-    return precision(model_ranks(model, corpus.dev, pairs, candidates), 1)
-
-
-start, curves, hits = p_at_1(initial_model(config, corpus)), {}, {}
+start, curves, hits = p_at_1(initial_model(config, corpus), corpus.dev), {}, {}
 names = {1: "right", 4: "four workers with the mistake"}
 for workers in names:
     TASKS["forgetful"], model = forgetful(workers), initial_model(config, corpus)
     curves[workers] = train(model, config, corpus, "forgetful")
-    hits[workers] = p_at_1(model)
+    hits[workers] = p_at_1(model, corpus.dev)
     end = np.mean(curves[workers][-10:])
     print(f"{names[workers]}: loss {curves[workers][0]:.2f} → {end:.2f}, "
           f"P@1 {start:.1f} → {hits[workers]:.1f}")

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 15 · Layer norm, residuals, depth: what keeps a gradient alive
 #
-# **Needs** what many layers do to a gradient (lesson 3), that of a unit vector (lesson 9).
+# **Needs** what many layers do to a gradient (lesson 3), that of a unit vector (lesson 9); in the end 12 to 14.
 # **Gives** the backward of layer norm in one line; residuals; pre-norm against post-norm; a
 # Transformer that reads chat.
 # **Time** 70 minutes, in two parts; the second begins at "Residuals".

@@ -441,7 +441,6 @@ show(figure, "15_transformer")
 # The gradient arrives everywhere: at the input it is even 5.7 times as large as at the top, and 3.2 times after
 # training. The derivation took rows for unrelated. But the mean gives all words of a sentence *one* gradient
 # (lesson 14), and where attention mixes words these add up instead of cancelling. With random ones 2.3 is left.
-#
 # In twenty seconds P@1 rises from 4 to 12. The heads, which asked all words alike, now ask for "living" and
 # for "pets" (1.5 to 2.9 times as much, over five seeds): rare words that tell what the sentence is about. A bag
 # is *given* that, by its weights (lesson A), and gets 18 in a third of the time. The paper's Transformer passes

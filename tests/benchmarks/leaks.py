@@ -73,14 +73,15 @@ def sets(data):
     both = [{"premise": texts(some.premises), "hypothesis": texts(some.hypotheses)}
             for some in (read_snli(files[split]) for split in ("train", "test"))]
     yield "SNLI 1.0, test", *both
-    yield "InsuranceQA, test", insurance(data, "train"), insurance(data, "test")
+    if Path(data, "insuranceqa_data").is_dir():
+        yield "InsuranceQA, test", insurance(data, "train"), insurance(data, "test")
 
 
 def main(data):
     rows = [[name, role, f"{len(found):,}",
              *(f"{other} {len(found & known) / len(found):.1%}" for other, known in train.items())]
             for name, train, test in sets(data) for role, found in test.items()]
-    rows += turns()
+    rows += turns() if find_spec("mteb") else []
     print(table(["set", "role in the test", "texts", "in train as …", ""],
                 [[*row, *[""] * (5 - len(row))] for row in rows]))
 

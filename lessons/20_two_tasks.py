@@ -329,7 +329,7 @@ claim("with NLI: AUC within a topic", within["conversations and NLI"], low=0.98)
 # ## Where this lives
 #
 # - `core/multitask.py`: `nli_features_forward`, `nli_features_backward`, `classifier_forward`;
-#   `core/model.py`: `TASKS`, `loss_and_gradients`; `training/tasks.py`: `nli_steps`.
+#   `core/model.py`: `TASKS`, `loss_and_gradients`; `training/tasks.py`: `batches_of_tasks`.
 # - The paper, §2.4 and figure 5: these features, one hidden layer of 512; it starts from the Reddit
 #   model, and 5% of the workers train SNLI (§3.1). In the library NLI's gradient has a factor,
 #   `nli_weight`, and the classifier is given 5 u (`SCALE`). Both are ours.

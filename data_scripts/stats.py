@@ -9,14 +9,13 @@ text that its most frequent pieces make up.
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from convsim_mini.common.cli import Parser, UserError, errors_in_one_line
 from convsim_mini.config import TextConfig
 from convsim_mini.data.split import SPLITS
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.common.files import replace_file
 from convsim_mini.common.lines import parse_object
+from convsim_mini.common.show import new_figure, save_figure
 from data_scripts.prepare_reddit import table
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
@@ -93,8 +92,7 @@ def print_coverage(vocabulary):
 
 def draw(path, report, lengths, vocabulary):
     """Draw three panels: what was left out and why, lengths, coverage."""
-    figure = Figure(figsize=(14, 4), layout="constrained")
-    reasons, sizes, pieces = figure.subplots(1, 3)
+    figure, (reasons, sizes, pieces) = new_figure(columns=3)
     counts = {"malformed": report["malformed"], **report["removed"], "kept": report["kept"]}
     reasons.barh(list(counts), [100 * number / report["lines"] for number in counts.values()])
     reasons.invert_yaxis()
@@ -107,9 +105,7 @@ def draw(path, report, lengths, vocabulary):
     shares = 100 * coverage(vocabulary)
     pieces.semilogx(np.arange(1, len(shares) + 1), shares)
     pieces.set(xlabel="most frequent pieces", ylabel="% of the text", title="Coverage")
-    for axes in (sizes, pieces):
-        axes.grid(alpha=0.3)
-    replace_file(path, lambda temporary: figure.savefig(temporary, format="png", dpi=120))
+    save_figure(figure, path)
 
 
 if __name__ == "__main__":

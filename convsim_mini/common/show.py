@@ -1,5 +1,8 @@
 """Tables for the terminal and in Markdown; figures, drawn without a display."""
 
+import os
+import sys
+
 import numpy as np
 from tabulate import tabulate
 
@@ -21,6 +24,8 @@ def markdown(header, rows):
 
 def new_figure(columns=1):
     """A Figure with plots side by side, each usually half a page wide, and its axes."""
+    if "ipykernel" not in sys.modules and "inline" in os.environ.get("MPLBACKEND", ""):
+        del os.environ["MPLBACKEND"]    # a notebook has started us, perhaps with another Python
     from matplotlib.figure import Figure    # takes half a second, and most commands draw nothing
     figure = Figure(figsize=(6 * columns, 4.2), layout="constrained")
     axes = figure.subplots(1, columns)

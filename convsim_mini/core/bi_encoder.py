@@ -1,11 +1,21 @@
 """Sentences in, unit vectors out: what a trained model is for."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from .layers import l2_normalize_forward
 from .model import embed, respond
 
 AT_ONCE = 1_024    # sentences
+
+
+def one_column(sentences):
+    """The sentences, unchanged. Raises TypeError for a table or a dict, or for bytes."""
+    if isinstance(sentences, (Mapping, bytes)) or hasattr(sentences, "columns"):
+        raise TypeError(f"sentences: a {type(sentences).__name__}; expected texts, or one column "
+                        "of a table")
+    return sentences
 
 
 class BiEncoder:
@@ -32,7 +42,7 @@ class BiEncoder:
 
     def packed(self, sentences):
         """The Packed of an iterable of str. Raises TypeError."""
-        texts = list(sentences)
+        texts = list(one_column(sentences))
         for number, text in enumerate(texts):
             if not isinstance(text, str):
                 raise TypeError(f"sentence {number} is {text!r}, expected a str")

@@ -8,7 +8,7 @@ from .arrays import array_module, to_device
 from .attention import self_attention_backward, self_attention_forward, timing_signal
 from .dan import word_bag
 from .dropout import dropout_backward, dropout_forward, dropout_of
-from .embeddings import SparseRows, embedding_bag_backward
+from .embeddings import SparseRows, embedding_bag_backward, in_32_bits
 from .layers import (
     feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward,
     linear_backward, linear_forward)
@@ -34,10 +34,10 @@ def transformer_forward(model, packed, key=()):
     """
     params, config = model.params, model.config
     dropout = dropout_of(config.dropout, key)
-    table = params[TABLE]
-    xp, d = array_module(table), table.shape[1]
     on_host, order, places = sort_by_length(packed, config.max_tokens)
-    packed, order, places = to_device((on_host, order, places), xp)
+    table, ids = in_32_bits(params[TABLE], on_host.ids)
+    xp, d = array_module(table), table.shape[1]
+    packed, order, places = to_device((on_host._replace(ids=ids), order, places), xp)
     signal = timing_signal(config.max_tokens, d, table.dtype, xp)
 
     x = table.take(packed.ids, axis=0) * math.sqrt(d)                     # (N, d)

@@ -8,7 +8,7 @@ import sys
 from collections import defaultdict
 
 import numpy as np
-import scipy.stats
+import scipy
 
 from ..common.cli import UserError, errors_in_one_line, progress
 from ..common.show import table

@@ -3,7 +3,7 @@
 import warnings
 
 import numpy as np
-import scipy.stats
+import scipy    # its stats are loaded where they are used: half a second
 
 from ..core.ranking import settled
 

@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 import numpy as np
-import scipy.stats
+import scipy
 
 from ..common.cli import UserError
 from ..data.labelled import DataSet, find as find_files, lines_of, rows_of

@@ -28,7 +28,8 @@ def load(folder=Path(__file__).parent):
     vocabulary = text.Vocabulary(**settings["vocabulary"])
     arrays, config = dict(np.load(Path(folder, "model.npz"))), SimpleNamespace(**settings["model"])
     bigrams = arrays.pop("bigrams")
-    params = {name: array.astype(np.float32) for name, array in arrays.items()}    # from 16 bits
+    params = {name: array if name == model.TABLE else array.astype(np.float32)
+              for name, array in arrays.items()}              # from 16 bits
     return Encoder(model.Model(params, config, vocabulary.size, bigrams), vocabulary)
 
 

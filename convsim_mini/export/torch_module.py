@@ -41,6 +41,13 @@ class TorchModule(torch.nn.Module):
             vectors = torch.from_numpy(self.encoder.encode(features["texts"]))
         return {**features, "sentence_embedding": vectors}
 
+    def train(self, mode=True):
+        """Called before each step of a training, which raises TypeError, and by `eval`."""
+        if mode:
+            raise TypeError(f"{self.folder}: cannot be trained, for NumPy computes its vectors; "
+                            "train its run further (convsim_mini.train --init) and export that")
+        return super().train(mode)
+
     def get_sentence_embedding_dimension(self):
         """The dimension of a vector."""
         return self.encoder.dimension

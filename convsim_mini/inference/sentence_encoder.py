@@ -2,7 +2,7 @@
 
 import sys
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from copy import copy
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ..common.cli import UserError, progress, python_m, say
 from ..config import TITLES
 from ..core.arrays import array_module
-from ..core.bi_encoder import BiEncoder
+from ..core.bi_encoder import BiEncoder, one_column
 from ..core.text import UNKNOWN
 from ..data.layouts import Reading
 from ..data.texts import texts_of
@@ -50,13 +50,10 @@ class SentenceEncoder(BiEncoder):
 
         show_progress_bar: None shows it only in a terminal or a notebook
         """
-        if isinstance(sentences, (Mapping, bytes)) or hasattr(sentences, "columns"):
-            raise TypeError(f"sentences: a {type(sentences).__name__}; expected texts, or one "
-                            "column of a table")
         if isinstance(sentences, str):
             return super().encode(sentences, as_responses=as_responses)
         bar = {} if show_progress_bar is None else {"disable": not show_progress_bar}
-        return self.embed(self.packed(texts_of(sentences)), as_responses,
+        return self.embed(self.packed(texts_of(one_column(sentences))), as_responses,
                           partial(progress, desc="encoding", delay=1, **bar))
 
     def encode_responses(self, sentences: str | Iterable[str]) -> np.ndarray:

@@ -8,7 +8,7 @@ from array import array
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse.linalg
+import scipy.sparse
 
 from ..core.packed import Packed, offsets_of
 from ..core.text import UNKNOWN, Vocabulary, tokenize
@@ -38,7 +38,7 @@ def tfidf(packed, sentences, df):
     counts = term_counts(packed, len(df))
     counts.data = 1 + np.log(counts.data)
     weighted = counts.multiply(np.log((1 + sentences) / (1 + df))).tocsr()
-    norm = scipy.sparse.linalg.norm(weighted, axis=1)[:, None]
+    norm = np.sqrt(weighted.power(2).sum(axis=1))             # (B, 1)
     return weighted.multiply(1 / np.maximum(norm, 1e-12)).tocsr()
 
 
@@ -53,7 +53,7 @@ def weighted_once(packed, probabilities):
     weight = A / (A + probabilities)
     weight[UNKNOWN] = 0                                       # two unknown words are not the same
     once.data = weight[once.indices].astype(np.float32)
-    norm = scipy.sparse.linalg.norm(once, axis=1)[:, None]
+    norm = np.sqrt(once.power(2).sum(axis=1))                 # (B, 1)
     return once.multiply(1 / np.maximum(norm, 1e-12)).tocsr()
 
 

@@ -14,6 +14,7 @@ from .dev import scores_on_dev
 from .run import LOG, keep_as_best, read_log, save_run
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
+REDRAWN = 30      # seconds of training between two pictures
 EXPLODED = 100    # a run is stopped at 100 times the loss of its own first step
 
 
@@ -38,7 +39,7 @@ class Monitor:
         for record in self.steps:
             self.first = record | self.first
         self.measured = [*run.measured]
-        self.seconds = self.measured[-1]["seconds"] if self.measured else 0.0
+        self.seconds = self.drawn = self.measured[-1]["seconds"] if self.measured else 0.0
         self._write([], {"step": run.step, "machine": machine})
         self.bar = progress(unit=" steps", dynamic_ncols=True, smoothing=0.05, leave=True,
                             initial=run.step, total=self.config.steps)
@@ -87,7 +88,7 @@ class Monitor:
         self.began = time.perf_counter()
 
     def measure(self, step, model):
-        """Measure a Model on dev; print, record and draw the measures."""
+        """Measure a Model on dev; print and record the measures, and draw them now and then."""
         record = {"step": step, "seconds": round(self.seconds, 1), **self.dev(model)}
         figures = [f"P@{n} {record[f'dev_p{n}']:4.1f}" for n in N]
         if "nli" in record:
@@ -95,10 +96,13 @@ class Monitor:
         self._write(self.measured, record)
         self.bar.write(f"step {step:6,}   {self.seconds:5.0f} s   dev {'   '.join(figures)}   "
                        f"loss {record['dev_loss']:.3f}")
-        try:
-            plot_curves(self.folder / "curves.png", self.steps, self.measured, self.best)
-        except Exception as error:                            # any: training needs no picture
-            self.bar.write(f"could not draw the curves ({error}); training continues", sys.stderr)
+        if step == self.config.steps or self.seconds - self.drawn >= REDRAWN:
+            self.drawn = self.seconds
+            try:
+                plot_curves(self.folder / "curves.png", self.steps, self.measured, self.best)
+            except Exception as error:                        # any: training needs no picture
+                self.bar.write(f"could not draw the curves ({error}); training continues",
+                               sys.stderr)
         self.began = time.perf_counter()
 
     def _write(self, records, record):

@@ -25,7 +25,7 @@ from ..common.files import (
 from ..common.cli import UserError, python_m, user_errors
 from ..config import Config, config_from_dict
 from ..core.text import Vocabulary
-from ..core.model import NO_BIGRAMS, Model
+from ..core.model import NO_BIGRAMS, TABLE, Model
 from ..core.initial import parameter_shapes
 
 MODEL, TRAINING, LOG = "model.safetensors", "training.safetensors", "log.jsonl"
@@ -106,7 +106,8 @@ def load_run(run, device="cpu"):
     state = {name.removeprefix(STATE): arrays.pop(name) for name in [*arrays]
              if name.startswith(STATE)}
     bigrams = arrays.pop(BIGRAMS, NO_BIGRAMS)
-    params = {name: np.asarray(p, np.float32) for name, p in arrays.items()}    # p may be float16
+    params = {name: p if name == TABLE and device == "cpu" else np.asarray(p, np.float32)
+              for name, p in arrays.items()}                  # with `half`, p is float16
     rows = run.vocabulary.size + len(bigrams)
     shapes = parameter_shapes(run.config.model, rows, run.config.classifies)
     if shapes != {name: p.shape for name, p in params.items()}:

@@ -36,7 +36,8 @@ def initial_model(config, corpus, trained=None):
         table = initial_table(corpus, len(bigrams), config.model, rng)
     params = initial_parameters(config.model, table, rng, config.classifies)
     if trained:
-        params |= {name: p for name, p in trained.params.items() if name in params}
+        params |= {name: np.asarray(p, np.float32) for name, p in trained.params.items()
+                   if name in params}
     return Model(params, config.model, size, bigrams)
 
 

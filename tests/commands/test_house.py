@@ -53,7 +53,9 @@ def test_each_command_has_a_help_even_without_docstrings():
     names = sorted(COMMANDS.keys() - {"minimal"})             # minimal has no options
     code = ("import contextlib, runpy, sys\nnames, sys.argv = sys.argv[1:], ['', '--help']\n"
             "for name in names:\n    with contextlib.suppress(SystemExit):\n"
-            "        runpy.run_module(f'convsim_mini.{name}', run_name='__main__')")
+            "        runpy.run_module(f'convsim_mini.{name}', run_name='__main__')\n"
+            "dear = {'scipy.stats', 'matplotlib', 'sklearn', 'pandas'} & sys.modules.keys()\n"
+            "sys.exit(f'loaded for a help: {dear}' if dear else 0)")
     # runpy warns about modules that are already imported
     done = python("-OO", "-W", "ignore::RuntimeWarning", "-c", code, *names)
     assert (done.returncode, done.stderr) == (0, "")

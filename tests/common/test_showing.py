@@ -51,6 +51,13 @@ def test_nothing_in_a_text_can_steer_the_terminal_or_lack_a_letter():
         assert b"\t caf? ?" in output and output.isascii()
 
 
+def test_a_notebook_of_another_python_costs_no_picture(tmp_path):
+    code = ("import sys; from convsim_mini.common.show import new_figure, save_figure\n"
+            "save_figure(new_figure()[0], sys.argv[1])")
+    process = start("-c", code, tmp_path / "a.png", MPLBACKEND="inline, but elsewhere")
+    assert ended(process) == (b"", b"") and (tmp_path / "a.png").exists()
+
+
 def test_who_has_no_reader_ends_without_a_word():
     code = ("from convsim_mini.common.cli import errors_in_one_line\n"
             "with errors_in_one_line():\n"

@@ -174,6 +174,16 @@ def test_sums_of_rows_are_those_of_a_loop(dtype):
     assert np.isnan(y[0, 0]) and y[0, 1:3].tolist() == [np.inf, -np.inf] and np.isfinite(y[1]).all()
 
 
+def test_each_number_in_16_bits_is_itself_in_32():
+    table = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    table = table[np.isfinite(table)].reshape(-1, 2)
+    ids = np.random.default_rng(0).integers(0, len(table), 3 * len(table))
+    rows, places = embeddings.in_32_bits(table, ids)
+    assert rows.dtype == np.float32 and len(rows) == len(np.unique(ids))
+    np.testing.assert_array_equal(rows[places].view(np.int32),
+                                  table[ids].astype(np.float32).view(np.int32))
+
+
 def test_equal_rows_are_added_up():
     rng = np.random.default_rng(0)
     _, cache = embeddings.embedding_bag_forward(np.ones((12, 3)), ROWS, IDS.lengths)

@@ -2,12 +2,14 @@
 
 import ast
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import convsim_mini
 from convsim_mini import train
+from convsim_mini.core.model import TABLE
 from convsim_mini.export import __main__ as export
 from convsim_mini.evaluation import __main__ as evaluation, sts
 from convsim_mini.evaluation.results import cell
@@ -54,6 +56,7 @@ def test_numpy_alone_gives_the_vectors_of_the_run(trained, exported, tmp_path):
     stored = np.load(exported[0] / "model.npz")
     kinds = {name: array.dtype for name, array in stored.items()}
     assert kinds.pop("bigrams") == np.int64 and {*kinds.values()} == {np.dtype(np.float16)}
+    assert export.open_exported(exported[0]).model.params[TABLE].dtype == np.float16
 
 
 def test_one_sentence_and_none(exported):
@@ -61,6 +64,14 @@ def test_one_sentence_and_none(exported):
     assert encoder.encode([]).shape == (0, 16)
     assert encoder.encode("tufome").shape == (16,)
     assert encoder.encode(text for text in ["tufome", "a"]).shape == (2, 16)
+
+
+@pytest.mark.parametrize("wrong", [{"a": 1}, b"ab", SimpleNamespace(columns=["a"])])
+def test_what_is_no_list_of_texts_is_refused_in_a_folder_as_in_the_package(
+        trained, exported, wrong):
+    for encoder in (export.open_exported(exported[0]), convsim_mini.load(trained[0])):
+        with pytest.raises(TypeError, match="^sentences: a .*; expected texts, or one column of"):
+            encoder.encode(wrong)
 
 
 def test_layers_and_biases_are_exported(arguments, tmp_path):
@@ -184,6 +195,20 @@ def test_sentence_transformers_gives_the_vectors_of_the_run(trained, opened):
                                rtol=0, atol=1e-5)
     with_prompt = opened.encode(["old are you?"], prompt="How ")
     np.testing.assert_allclose(with_prompt, expected[1:2], rtol=0, atol=1e-6)
+
+
+def test_a_trainer_says_that_it_cannot_be_trained(opened, tmp_path):
+    library, losses, datasets = map(pytest.importorskip, (
+        "sentence_transformers", "sentence_transformers.losses", "datasets"))
+    pairs = datasets.Dataset.from_dict({"anchor": ["a", "b"], "positive": ["c", "d"]})
+    given = library.SentenceTransformerTrainingArguments(str(tmp_path), report_to=[], use_cpu=True)
+    trainer = library.SentenceTransformerTrainer(
+        opened, given, train_dataset=pairs,
+        loss=losses.MultipleNegativesRankingLoss(opened))
+    with pytest.raises(TypeError, match="a.model: cannot be trained, for NumPy computes its"):
+        trainer.train()
+    with pytest.raises(TypeError, match="str"):
+        opened.encode({"a": 1})
 
 
 def test_it_saves_what_it_opened(opened, open_offline, tmp_path):

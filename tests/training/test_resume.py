@@ -15,14 +15,16 @@ from convsim_mini.config import Config
 from convsim_mini.data.prepare import open_corpus
 from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.after_training import summary
+from convsim_mini.evaluation.baselines import means_of_words
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import (
     MODEL, TRAINING, Run, describe, finished, keep_as_best, load_run, newest, read_log, save_run)
 from convsim_mini import load
-from convsim_mini.core.model import Model
+from convsim_mini.core.model import TABLE, Model
 from convsim_mini.core.text import Vocabulary
 from convsim_mini.core import loop
 from convsim_mini.training import monitor
+from convsim_mini.training.start import initial_model
 
 from conftest import SMALL, parse_config, weights
 
@@ -187,6 +189,24 @@ def test_half_the_bits_of_a_finished_run_measure_the_same(config):
     for row, found in ours.items():
         np.testing.assert_allclose(found, theirs[row], atol=2e-3, err_msg=row)
     assert train.resume(halved.folder).weights == halved.weights    # finished: nothing changes
+
+
+@pytest.mark.parametrize("name", ["chat", "transformer"])
+def test_half_stays_half_in_memory_and_gives_the_vectors_of_the_same_weights_in_32_bits(
+        config, name):
+    run = train.train(config("half", [*OPTIONS[name], "--half", "true"]))
+    stored = run.model.params
+    wide = {name: p.astype(np.float32) for name, p in stored.items()}
+    whole = run._replace(model=run.model._replace(params=wide))
+    assert stored[TABLE].dtype == np.float16
+    texts = ["fudazi vobamu setodi", "How old are you?", "", "fudazi vobamu fudazi vobamu"] * 30
+    for of_texts in (lambda run: encoder_of(run).encode(texts),
+                     lambda run: encoder_of(run).encode(texts, as_responses=True),
+                     lambda run: means_of_words(run, texts)):
+        np.testing.assert_array_equal(of_texts(run), of_texts(whole))
+    begun = initial_model(run.config, open_corpus(run.config), run.model).params
+    for name, p in begun.items():
+        assert p.dtype == np.float32 and (p == wide[name]).all()
 
 
 def test_what_multitask_and_nli_call_best_counts_their_own_task(config, tmp_path):

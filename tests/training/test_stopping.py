@@ -1,5 +1,6 @@
 """What training does when a signal asks it to stop, and when its curves cannot be drawn."""
 
+import math
 import os
 import signal
 import subprocess
@@ -70,14 +71,17 @@ def test_handlers_are_put_back_and_another_thread_sets_none():
     assert [*map(signal.getsignal, numbers)] == before
 
 
-def test_curves_that_cannot_be_drawn_are_a_line(arguments, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("seconds, times", [(math.inf, 1), (0, 2)])
+def test_curves_are_drawn_at_the_end_and_now_and_then_and_cost_a_line_if_they_cannot(
+        arguments, tmp_path, monkeypatch, capsys, seconds, times):
     def draw(*_):
         raise RuntimeError("no font")
 
     monkeypatch.setattr(monitor, "plot_curves", draw)
+    monkeypatch.setattr(monitor, "REDRAWN", seconds)
     options = [*map(str, arguments), "--steps", "9", "--evaluations", "1"]
     folder = train.train(parse_config([*options, "--run", str(tmp_path / "run")])).folder
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2 and all(
+    assert len(lines) == times and all(
         line.startswith("could not draw the curves (") for line in lines)
     assert read_log(folder / "log.jsonl")[-1]["step"] == 9

@@ -1,19 +1,20 @@
 """The speed tables of tests/README.md, measured again.
 
-    CONVSIM_DATA=DIR python tests/benchmarks/benchmarks.py [--only DAN Transformer text]
+    CONVSIM_DATA=DIR python tests/benchmarks/benchmarks.py [--only DAN Transformer]
 
 The paper's DAN and Transformer (float32, SGD, without dropout) on real pairs, a training step and
-encoding; text to vectors. Every contender runs in a process of its own, because the thread pools of
+encoding. Every contender runs in a process of its own, because the thread pools of
 NumPy's and PyTorch's BLAS get in each other's way; they take turns for several rounds, and medians
 are compared. Children run without OPENBLAS_CORETYPE, so that OpenBLAS chooses the kernels that suit
 the processor. "Of sgemm" is a share of the rate of NumPy's 2048³ product in the same run. With
 --busy N, N processes compute beside them all the time. Reads Reddit pairs where CONVSIM_DATA is
-set. Needs torch and what benchmark_text.py needs.
+set. Needs torch.
 """
 
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import contenders    # first: it makes the repository's folder known
-import benchmark_text
 from contenders import Case
 
 from convsim_mini.common.show import markdown
@@ -44,29 +44,22 @@ def measure(name, case, rounds):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "batches.npz")
         padding = contenders.prepare(case, path, contenders.pair_files())
-        measured = contenders.in_turns(contenders.__file__, case.contenders,
-                                       [json.dumps(case), path], rounds)
+        runs = {contender: [] for contender in case.contenders}
+        for _ in range(rounds):
+            for contender, (kind, threads) in case.contenders.items():
+                done = subprocess.run([sys.executable, contenders.__file__, "--work", kind,
+                                       json.dumps(case), path], check=True, stdout=subprocess.PIPE,
+                                      env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+                runs[contender].append(json.loads(done.stdout))
+    measured = {name: tuple(map(statistics.median, zip(*some))) for name, some in runs.items()}
     _, _, rate, _ = measured.pop("sgemm", [0] * 4)
     if case.contenders is DAN:
         slower = max((name for name in measured if "PyTorch" in name), key=measured.get)
         del measured[slower]
-    return rows(f"{name}, {padding:.0%} padding", measured, 1e3, "ms", rate)
-
-
-def rows(task, measured, scale, unit, rate=0):
-    """Table rows: measured: contender → (time, peak MB, operations a second); the first is ours."""
-    ours = next(iter(measured.values()))[0]
-    return [[task, name, f"{scale * time:,.3g} {unit}", f"{peak:,.0f} MB",
-             f"{more[0] / rate:.0%}" if rate else "", f"{time / ours:.2f}"]
-            for name, (time, peak, *more) in measured.items()]
-
-
-def text(lines, rounds):
-    """Table rows of text to vectors, and of preparing a corpus."""
-    seconds, sentences = benchmark_text.preparing()
-    return [*rows(f"text to vectors, {lines:,} lines", benchmark_text.peers(lines, rounds), 1,
-                  "µs a line"),
-            [f"preparing {sentences:,} sentences", "convsim_mini", f"{seconds:.1f} s", "", "", ""]]
+    ours = next(iter(measured.values()))[0]                   # the first
+    return [[f"{name}, {padding:.0%} padding", contender, f"{1e3 * seconds:,.3g} ms",
+             f"{peak:,.0f} MB", f"{operations / rate:.0%}" if rate else "", f"{seconds / ours:.2f}"]
+            for contender, (seconds, peak, operations, _) in measured.items()]
 
 
 @contextmanager
@@ -85,7 +78,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", default=[""], help="beginnings of tasks' names")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--busy", type=int, default=0, metavar="N")
     options = parser.parse_args()
     rate = contenders.sgemm()                                 # which loads the library
@@ -96,7 +88,6 @@ def main():
     with busy(options.busy):
         for name, case in CASES.items():
             table += measure(name, case, options.rounds) if name.startswith(only) else []
-        table += text(options.lines, options.rounds) if "text".startswith(only) else []
     print(markdown(HEADERS, table))
 
 

@@ -348,24 +348,6 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def in_turns(script, contenders, arguments, rounds):
-    """Let a script work for each contender, by turns: name → medians of what its runs printed.
-
-    contenders: name → (contender, threads), and workers where they are several; the script is
-    called with --work CONTENDER and the arguments, and prints a list of numbers as JSON
-    """
-    measured = {name: [] for name in contenders}
-    for _ in range(rounds):
-        for name, (contender, threads, *workers) in contenders.items():
-            mpiexec = [Path(sys.executable).with_name("mpiexec"), "-n", *map(str, workers)]
-            run = subprocess.run([*mpiexec[:3 * len(workers)], sys.executable, script, "--work",
-                                  contender, *arguments], check=True, stdout=subprocess.PIPE,
-                                 stdin=subprocess.DEVNULL,
-                                 env={**os.environ, "OMP_NUM_THREADS": str(threads)})
-            measured[name].append(json.loads(run.stdout))
-    return {name: tuple(map(statistics.median, zip(*runs))) for name, runs in measured.items()}
-
-
 if __name__ == "__main__":
     what, *arguments = sys.argv[1:]
     if what == "--prepare":

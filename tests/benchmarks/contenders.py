@@ -2,16 +2,15 @@
 
 PyTorch is given the rows of words and bigrams ready-made; ours computes the bigrams in the step.
 
-    python contenders.py --prepare CASE FILE PAIRS…     writes the batches of a case
     python contenders.py --work CONTENDER CASE FILE     prints what a contender takes, see `work`
     python contenders.py --profile CASE FILE            prints where the time of our step goes
 """
 
 import json
 import os
+import pickle
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -45,7 +44,10 @@ def pair_files():
 # ---------------------------------------------------------------- batches in a file
 
 def prepare(case, path, pairs):
-    """Write a Case's batches to a file; → the share of padding. pairs: files, or the default's."""
+    """Pickle a Case's batches, the number of words and the bigrams' keys; → the share of padding.
+
+    pairs: files; none, for the default corpus
+    """
     import numpy as np
 
     from convsim_mini.config import Config
@@ -64,37 +66,10 @@ def prepare(case, path, pairs):
     number = 1 if case.task == "bulk" else sum(case.steps[:2])
     batches = [corpus.train.batch(next(order)) for _ in range(number)]
     words = corpus.vocabulary.size
-    save_batches(path, batches, words,
-                 frequent_bigrams(corpus.train.packed, words, config.text.bigrams))
+    bigrams = frequent_bigrams(corpus.train.packed, words, config.text.bigrams)
+    Path(path).write_bytes(pickle.dumps([batches, words, bigrams]))
     lengths = [batch.sentences.lengths for batch in batches]
     return 1 - sum(some.sum() for some in lengths) / sum(some.max() * len(some) for some in lengths)
-
-
-def save_batches(path, batches, words, bigrams):
-    """Write Batches, a number and the bigrams' keys to a small .npz file.
-
-    words: more than every id; of at most 65,536 words an id takes 16 bits, as a length does
-    """
-    import numpy as np
-
-    arrays = {"words": words, "bigrams": bigrams}
-    for k, batch in enumerate(batches):
-        arrays[f"ids-{k}"] = batch.sentences.ids.astype(np.min_scalar_type(words - 1))
-        arrays[f"lengths-{k}"] = batch.sentences.lengths.astype(np.uint16)
-    np.savez_compressed(path, **arrays)
-
-
-def load_batches(path):
-    """What save_batches wrote: the list of Batches, words, bigrams."""
-    import numpy as np
-
-    from convsim_mini.core.packed import Packed, offsets_of
-    from convsim_mini.core.batches import Batch
-
-    file = np.load(path)
-    batches = [Batch(Packed(file[f"ids-{k}"].astype(np.int32), offsets_of(file[f"lengths-{k}"])))
-               for k in range(len(file.files) // 2 - 1)]
-    return [batches, int(file["words"]), file["bigrams"]]
 
 
 # ---------------------------------------------------------------- a step
@@ -228,7 +203,7 @@ def work(name, case, path):
     warm_up, timed, _ = case.steps
     if name == "sgemm":
         return [0, 0, sgemm(case.device), 0]
-    batches, *sizes = load_batches(path)
+    batches, *sizes = pickle.loads(Path(path).read_bytes())
     config = config_of(parse(["--preset", case.preset, *case.options])).model
     training, sentences = case.task == "training", batches[0].sentences
     if case.task == "bulk" and name != "ours":
@@ -251,7 +226,7 @@ def profile(case, path):
 
     settle("ours")
     (warm_up, timed, some), on_gpu = case.steps, case.device == "gpu"
-    batches, *sizes = load_batches(path)
+    batches, *sizes = pickle.loads(Path(path).read_bytes())
     config = config_of(parse(["--preset", case.preset, *case.options])).model
     step, wait = ours(batches, *sizes, config, True, case.device), synchronizer("ours", case.device)
     step_time(step, (warm_up, some, some), wait)
@@ -350,9 +325,7 @@ def peak():
 
 if __name__ == "__main__":
     what, *arguments = sys.argv[1:]
-    if what == "--prepare":
-        prepare(Case(*json.loads(arguments[0])), *arguments[1:2], arguments[2:])
-    elif what == "--profile":
+    if what == "--profile":
         print(profile(Case(*json.loads(arguments[0])), arguments[1]))
     else:
         print(json.dumps(work(arguments[0], Case(*json.loads(arguments[1])), arguments[2])))

@@ -91,19 +91,3 @@ def test_every_kernel_compiles_and_none_spills(nvrtc, file, dtype):
     for architecture in ARCHITECTURES:
         for width in widths:
             check(nvrtc, cuda.source(file, dtype, width), architecture)
-
-
-SPILLS = """
-extern "C" __global__ void __launch_bounds__(1024, 2) spills(float* x) {
-    float value[64];    // at the same time, where two blocks leave 32 registers a thread
-    #pragma unroll
-    for (int k = 0; k < 64; ++k) value[k] = x[k * 1024 + threadIdx.x];
-    #pragma unroll
-    for (int k = 0; k < 64; ++k) x[threadIdx.x * 64 + k] = value[63 - k];
-}
-"""
-
-
-def test_a_kernel_that_spills_is_seen(nvrtc):
-    with pytest.raises(AssertionError, match="spills"):
-        check(nvrtc, SPILLS, "sm_90")

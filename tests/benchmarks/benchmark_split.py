@@ -2,11 +2,9 @@
 
     python tests/benchmarks/benchmark_split.py [--seeds 1 2 3]
 
-The default corpus. The first table: the default's P@1 if pairs are split by a hash of their input,
-as in our own versions before November 2026, and by conversations. The second: the same test pairs,
-which are half of those of test's conversations, with the same candidates; train has nothing of
-these conversations, or the other half of their pairs instead of as many others. Both with and
-without rows for bigrams. Brackets: 95% intervals over test pairs and seeds.
+The default corpus, with and without rows for bigrams. The test pairs are half of those of test's
+conversations, and their candidates are the same; train has nothing of these conversations, or the
+other half of their pairs instead of as many others. Brackets: 95% intervals over pairs and seeds.
 """
 
 import argparse
@@ -28,19 +26,12 @@ from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.layouts import Reading
 from convsim_mini.data.passes import read_splits, read_texts, word_counts
 from convsim_mini.data.prepare import Corpus
-from convsim_mini.data.split import SPLITS, Splits, split_pairs, straightness
+from convsim_mini.data.split import SPLITS, split_pairs
 from convsim_mini.evaluation import response
 from convsim_mini.evaluation.metrics import per_cent
 from convsim_mini.evaluation.results import cell
 from convsim_mini.fast.threads import use_all_cores
 from convsim_mini.training.start import initial_model
-
-
-def by_input(origins):
-    """The split of former versions: all replies to one input together, conversations cut."""
-    inputs = origins.keys[:, 0]
-    test, dev = inputs % 10 < 1, inputs // 10 % 25 == 0
-    return Splits(np.where(test, "test", np.where(dev, "dev", "train")), np.arange(len(inputs)), 0)
 
 
 def corpus_of(texts, names, pieces):
@@ -62,19 +53,17 @@ def controlled(texts, splits, rng):
     return {"nothing of test's conversations": without, "half of their other pairs": held}
 
 
-def ranks(corpus, bigrams, seed, most):
-    """The ranks of test's true replies before and after training: (n,), (n,)."""
+def trained_ranks(corpus, bigrams, seed):
+    """The ranks of test's true replies after training: (n,)."""
     config = Config(seed=seed)
     config = dataclasses.replace(config, text=dataclasses.replace(config.text, bigrams=bigrams))
     steps = round(config.epochs * corpus.train.pairs / config.optim.batch_size)
     config = dataclasses.replace(config, steps=steps)
     model = initial_model(config, corpus)
-    asked = corpus.test, *response.drawn(corpus.test, most)
-    before = response.model_ranks(model, *asked)
     for _ in train_steps(model, Adaptive(model.params), config,
                          islice(batches(config, corpus.train), steps)):
         pass
-    return before, response.model_ranks(model, *asked)
+    return response.model_ranks(model, corpus.test, *response.drawn(corpus.test, 5_000))
 
 
 def main():
@@ -85,28 +74,13 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         texts, _ = read_texts([default_corpus()], [], Reading(), Path(folder))
         straight = split_pairs(texts.origins)
-        for name, splits in (("by input", by_input(texts.origins)), ("by conversation", straight)):
-            corpus = corpus_of(texts, splits.names, settings.pieces)
-            found = straightness(texts.origins, splits)
-            words = response.of_words(response.read(corpus))["TF-IDF cosine"]
-            for bigrams in (settings.bigrams, 0):
-                both = [ranks(corpus, bigrams, seed, response.QUERIES) for seed in options.seeds]
-                before, after = (np.concatenate(some) == 1 for some in zip(*both))
-                rows.append([f"{name}, {bigrams:,} bigrams",
-                             f"{found['known'] / found['texts']:.0%}",
-                             *(cell(per_cent(some)) for some in (words == 1, before, after))])
-                print(*rows[-1], flush=True)
-        print(table(["split", "test's texts in train", "TF-IDF", "before training", "trained"],
-                    rows))
-        rows = []
         for bigrams in (settings.bigrams, 0):
             right = {}
             for seed in options.seeds:
                 rng = np.random.Generator(np.random.Philox(seed))
                 for name, names in controlled(texts, straight, rng).items():
                     corpus = corpus_of(texts, names, settings.pieces)
-                    right.setdefault(name, []).append(
-                        ranks(corpus, bigrams, seed, 5_000)[1] == 1)
+                    right.setdefault(name, []).append(trained_ranks(corpus, bigrams, seed) == 1)
             rows.append([f"{bigrams:,} bigrams", *(cell(per_cent(np.concatenate(some)))
                                                   for some in right.values())])
             print(*rows[-1], flush=True)

@@ -1,16 +1,13 @@
-"""How costs grow: rows of an index, texts in a batch, beside other libraries.
+"""How costs grow: rows of an index; texts in a batch, beside model2vec (with random vectors).
 
-    python tests/benchmarks/curves.py RUN [--rows 100000 1000000] [--before FOLDER RUN] [--peers]
+    python tests/benchmarks/curves.py RUN [--rows 100000 1000000]
 
 Each contender is a process of its own, with one thread, and they take turns. Times are those of the
 processor, so that other work on the machine does not count. Memory is the process's own, without
-files that are mapped. Rows are texts of the default corpus, each with one word of another. before:
-an older version of this repository, and a run of its own. Peers, if installed: faiss-cpu (with our
-vectors), bm25s, model2vec (with random vectors).
+files that are mapped. Rows are texts of the default corpus, each with one word of another.
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -23,7 +20,6 @@ import numpy as np
 ROOT = Path(__file__).parents[2]
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 QUERIES = 200
-EACH = f"of {QUERIES} at once, ms each"
 BATCHES = 1, 32, 10_000
 
 
@@ -56,7 +52,7 @@ def megabytes(what):
 
 # ---------------------------------------------------------------- contenders, each in its process
 
-def ours(run, lines, folder):
+def searching(run, lines, folder):
     """An index in a folder, made before: opened and searched."""
     import convsim_mini
     from convsim_mini.inference.index import open_index
@@ -71,7 +67,7 @@ def ours(run, lines, folder):
     found["one query, ms"] = 1_000 * seconds(lambda: index.search(queries[:1]), 15)
     found["by meaning alone, ms"] = 1_000 * seconds(lambda: index.search(queries[:1], words=0), 15)
     before = megabytes("VmHWM")
-    found[EACH] = 1_000 * seconds(lambda: index.search(queries)) / QUERIES
+    found[f"of {QUERIES} at once, ms each"] = 1_000 * seconds(lambda: index.search(queries)) / QUERIES
     found["peak beyond that, MB"] = megabytes("VmHWM") - before
     return found
 
@@ -82,32 +78,6 @@ def building(run, lines, folder):
     (path := folder.with_suffix(".txt")).write_text("\n".join(lines), encoding="utf-8")
     return {"build, s": seconds(lambda: encode.main([run, "--file", str(path),
                                                      "--index", str(folder)]))}
-
-
-def faiss(run, lines, folder):
-    """An exact search of our vectors, by meaning alone."""
-    import faiss
-    import convsim_mini
-    encoder, index = convsim_mini.load(run), faiss.IndexFlatIP(500)
-    vectors = encoder.encode(lines)
-    found = {"build, s": seconds(lambda: index.add(vectors))}
-    found["by meaning alone, ms"] = 1_000 * seconds(lambda: index.search(vectors[:1], 10), 15)
-    found[EACH] = 1_000 * seconds(lambda: index.search(vectors[:QUERIES], 10)) / QUERIES
-    return found
-
-
-def bm25s(run, lines, folder):
-    """A search by words alone."""
-    import bm25s
-    index = bm25s.BM25()
-    found = {"build, s": seconds(lambda: index.index(bm25s.tokenize(lines, show_progress=False),
-                                                     show_progress=False))}
-
-    def search(queries):
-        index.retrieve(bm25s.tokenize(queries, show_progress=False), k=10, show_progress=False)
-    found["one query, ms"] = 1_000 * seconds(lambda: search(lines[:1]), 15)
-    found[EACH] = 1_000 * seconds(lambda: search(lines[:QUERIES])) / QUERIES
-    return found
 
 
 def batches(encode, lines):
@@ -138,51 +108,32 @@ def model2vec(run, lines, folder):
 
 # ---------------------------------------------------------------- the command
 
-def in_its_own_process(name, root, run, rows, folder):
-    """What a contender prints: a dict; {} and a line on standard error if it fails."""
-    env = {**os.environ, "PYTHONPATH": str(root), **(ONE_THREAD if name != "encoding" else {})}
+def in_its_own_process(name, run, rows, folder):
+    """What a contender measures, printed; nothing but its traceback if it fails."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **(ONE_THREAD if name != "encoding" else {})}
     for other in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
         env.pop(other, None)
-    done = subprocess.run([sys.executable, __file__, run, "--work", name, str(rows), folder],
-                          env=env, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
+    subprocess.run([sys.executable, __file__, run, "--work", name, str(rows), folder], env=env)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("run")
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
-    parser.add_argument("--before", nargs=2)
-    parser.add_argument("--peers", action="store_true")
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
         name, rows, folder = options.work
-        print(json.dumps(globals()[name](options.run, [*texts(int(rows))], Path(folder))))
+        found = globals()[name](options.run, [*texts(int(rows))], Path(folder))
+        print(rows, name, {what: round(value, 2) for what, value in found.items()}, flush=True)
         return
-    versions = {"ours": (ROOT, options.run)}
-    if options.before:
-        versions["before"] = options.before
-    def turns():
-        return [(turn, name) for turn in (1, 2) for name in versions]
-
-    def show(name, found):
-        print(name, {what: round(value, 2) for what, value in found.items()}, flush=True)
-
-    for rows in options.rows:
-        print(f"\n{rows:,} rows")
-        with tempfile.TemporaryDirectory() as folder:
-            for turn, name in turns():
-                place = f"{folder}/{name}-{turn}"
-                found = in_its_own_process("building", *versions[name], rows, place)
-                show(name, found | in_its_own_process("ours", *versions[name], rows, place))
-            for peer in ("faiss", "bm25s") if options.peers else ():
-                show(peer, in_its_own_process(peer, *versions["ours"], rows, folder))
-    print("\nencoding")
-    for _, name in turns():
-        show(name, in_its_own_process("encoding", *versions[name], BATCHES[-1], "."))
-    if options.peers:
-        show("model2vec", in_its_own_process("model2vec", *versions["ours"], BATCHES[-1], "."))
+    for turn in (1, 2):
+        for rows in options.rows:
+            with tempfile.TemporaryDirectory() as folder:
+                for name in ("building", "searching"):
+                    in_its_own_process(name, options.run, rows, f"{folder}/index")
+        for name in ("encoding", "model2vec"):
+            in_its_own_process(name, options.run, BATCHES[-1], ".")
 
 
 if __name__ == "__main__":

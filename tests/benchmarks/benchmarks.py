@@ -40,17 +40,13 @@ CASES |= {f"Transformer, {task}, 128 pairs{', similar lengths' if similar else '
           for task in ("training", "encoding") for similar in (False, True)}
 
 DAN_ON_GPU = {"convsim_mini": ("ours", CORES), "PyTorch": ("bag", CORES)}
-ON_GPU = TRANSFORMER | {"PyTorch, nested": ("nested", CORES),
-                        "PyTorch, compiled": ("compiled", CORES)}
 ON_GPU = {f"DAN, training, {size:,} pairs": Case("paper", "training", size, DAN_ON_GPU)
           for size in (128, 1024)} | {
     "DAN, encoding": Case("paper", "bulk", 500_000, DAN_ON_GPU, steps=(1, 1, 1)),
-    "Transformer, training, 128 pairs": Case("transformer", "training", 128, ON_GPU),
+    "Transformer, training, 128 pairs": Case("transformer", "training", 128, TRANSFORMER),
     "Transformer, training, 1,024 pairs": Case("transformer", "training", 1024, {
-        name: ON_GPU[name] for name in ("convsim_mini", "sgemm")}),
-    "Transformer, encoding": Case("transformer", "bulk", 50_000, {
-        name: ON_GPU[name] for name in ("convsim_mini", "PyTorch, padded", "PyTorch, nested")},
-        steps=(1, 1, 1)),
+        name: TRANSFORMER[name] for name in ("convsim_mini", "sgemm")}),
+    "Transformer, encoding": Case("transformer", "bulk", 50_000, TRANSFORMER, steps=(1, 1, 1)),
 }
 
 

@@ -77,8 +77,8 @@ def prepare(case, path, pairs):
 def step_of(name, batches, words, bigrams, config, training, device):
     """A contender's function of k: one step on batch k, or its sentences' vectors.
 
-    name: "ours", "bag" (PyTorch's DAN) or a PyTorch Transformer: "padded", "packed", "nested", or
-    nested and "compiled". On a GPU a step returns before it is done.
+    name: "ours", "bag" (PyTorch's DAN) or a PyTorch Transformer: "padded", "packed". On a GPU a
+    step returns before it is done.
     """
     if name == "ours":
         return ours(batches, words, bigrams, config, training, device)
@@ -133,11 +133,11 @@ def torch_transformer(name, batches, words, config, training, device):
     from torch.nn import functional as F
 
     from convsim_mini.core.transformer import sort_by_length
-    from torch_twin import NestedTwin, PackedTwin, Padded, nested_batch, packed_batch, pad
+    from torch_twin import PackedTwin, Padded, packed_batch, pad
 
     kind, arguments_of = {
-        "padded": (Padded, pad), "packed": (PackedTwin, lambda some: packed_batch(some, config)),
-        "nested": (NestedTwin, nested_batch), "compiled": (NestedTwin, nested_batch)}[name]
+        "padded": (Padded, pad),
+        "packed": (PackedTwin, lambda some: packed_batch(some, config))}[name]
     twin, e = kind(config, words).to(device), config.layers[-1]
     response = torch.nn.Sequential(torch.nn.Linear(e, e), torch.nn.Tanh(),
                                    torch.nn.Linear(e, e)).to(device)
@@ -162,8 +162,6 @@ def torch_transformer(name, batches, words, config, training, device):
                        optimizers)
 
     twin.train(training)                     # evaluation opens nn.MultiheadAttention's fast path
-    if name == "compiled":                   # not the table: its gradient is sparse
-        twin.layers_over = torch.compile(twin.layers_over, dynamic=True)
     return step if training else torch.inference_mode()(embeddings)
 
 

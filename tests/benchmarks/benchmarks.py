@@ -65,14 +65,14 @@ def measure(name, case, rounds, profiled):
                     runs[contender].append(json.loads(text))
     measured = {name: tuple(map(statistics.median, zip(*some)))
                 for name, some in runs.items() if some}
-    _, _, rate, _ = measured.pop("sgemm", [0] * 4)
+    _, _, rate = measured.pop("sgemm", [0] * 3)
     if case.contenders is DAN:
         slower = max((name for name in measured if "PyTorch" in name), key=measured.get)
         del measured[slower]
     ours, *_ = measured.get("convsim_mini", [math.nan])
     return [[f"{name}, {padding:.0%} padding", contender, f"{1e3 * seconds:,.3g} ms",
              f"{peak:,.0f} MB", f"{operations / rate:.0%}" if rate else "", f"{seconds / ours:.2f}"]
-            for contender, (seconds, peak, operations, _) in measured.items()]
+            for contender, (seconds, peak, operations) in measured.items()]
 
 
 def in_a_process(*arguments, threads=CORES):

@@ -191,28 +191,28 @@ def on(device, arguments):
 # ---------------------------------------------------------------- times
 
 def work(name, case, path):
-    """What a contender of a Case takes: seconds of a step, peak MB, operations a second, sentences.
+    """What a contender of a Case takes: seconds of a step, peak MB, operations a second.
 
-    Operations are those of a Transformer's products, 0 of a DAN's; sentences: of a batch.
+    Operations are those of a Transformer's products, 0 of a DAN's.
     """
     from convsim_mini.training.options import config_of, parse
 
     settle(name)
     warm_up, timed, _ = case.steps
     if name == "sgemm":
-        return [0, 0, sgemm(case.device), 0]
+        return [0, 0, sgemm(case.device)]
     batches, *sizes = pickle.loads(Path(path).read_bytes())
     config = config_of(parse(["--preset", case.preset, *case.options])).model
-    training, sentences = case.task == "training", batches[0].sentences
+    training = case.task == "training"
     if case.task == "bulk" and name != "ours":
-        batches = by_length(sentences)
+        batches = by_length(batches[0].sentences)
     step = each = step_of(name, batches, *sizes, config, training, case.device)
     if case.task == "bulk":
         step = lambda k: [each(part) for part in range(len(batches))]    # noqa: E731
     seconds = step_time(step, case.steps, synchronizer(name, case.device))
     counted = 0 if config.encoder == "dan" else operations(
         batches[warm_up:], config, training) / timed
-    return [seconds, peak(), counted / seconds, len(sentences.lengths)]
+    return [seconds, peak(), counted / seconds]
 
 
 def profile(case, path):

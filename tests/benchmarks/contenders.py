@@ -32,7 +32,6 @@ class Case(NamedTuple):
     device: str = "gpu"
     steps: tuple = (20, 50, 10)    # to warm up; to time; between two looks at the clock
     similar: bool = False   # sentences of similar lengths in a batch
-    options: tuple = ()     # settings of the model
 
 
 def pair_files():
@@ -195,14 +194,14 @@ def work(name, case, path):
 
     Operations are those of a Transformer's products, 0 of a DAN's.
     """
-    from convsim_mini.training.options import config_of, parse
+    from convsim_mini.training.options import config_of
 
     settle(name)
     warm_up, timed, _ = case.steps
     if name == "sgemm":
         return [0, 0, sgemm(case.device)]
     batches, *sizes = pickle.loads(Path(path).read_bytes())
-    config = config_of(parse(["--preset", case.preset, *case.options])).model
+    config = config_of({"preset": case.preset}).model
     training = case.task == "training"
     if case.task == "bulk" and name != "ours":
         batches = by_length(batches[0].sentences)
@@ -220,12 +219,12 @@ def profile(case, path):
     import torch
     from torch.profiler import ProfilerActivity
 
-    from convsim_mini.training.options import config_of, parse
+    from convsim_mini.training.options import config_of
 
     settle("ours")
     (warm_up, timed, some), on_gpu = case.steps, case.device == "gpu"
     batches, *sizes = pickle.loads(Path(path).read_bytes())
-    config = config_of(parse(["--preset", case.preset, *case.options])).model
+    config = config_of({"preset": case.preset}).model
     step, wait = ours(batches, *sizes, config, True, case.device), synchronizer("ours", case.device)
     step_time(step, (warm_up, some, some), wait)
     begin = time.perf_counter()

@@ -2,7 +2,7 @@
 
 Two sentences mean the same if the same responses would fit both. An input and its true response go
 through one encoder: summed vectors of words and bigrams, a linear layer, unit length. The response
-goes through one more layer. Then their dot product should be the batch's largest. dx is ∂loss/∂x.
+goes through one more layer. Then their dot product should be the message's largest. dx is ∂loss/∂x.
 """
 
 import argparse

@@ -10,7 +10,7 @@
 # learns a little worse, and nobody knows why. So we compare every backward pass with a method that
 # needs no calculus: change an input a little and see how far the output moves.
 #
-# **In thirty seconds:** step ε to both sides and divide the rise by 2ε. In float64 take ε = 10⁻⁵: with
+# **In thirty seconds.** Step ε to both sides and divide the rise by 2ε. In float64 take ε = 10⁻⁵: with
 # a larger step the curve bends too much, with a smaller one rounding takes over. A right backward
 # then agrees to ten or eleven digits. Four things can still fool you, and one of them fooled us.
 

@@ -10,7 +10,7 @@
 # dy = ∂L/∂y, how the loss reacts to its output, and returns dx = ∂L/∂x, how the loss reacts to its
 # input. It needs nothing else from the network, so we always write `backward(dy, cache) → dx`.
 #
-# **In thirty seconds:** for y = x W + b, dx = dy Wᵀ, dW = xᵀ dy, and db sums dy over the rows. You
+# **In thirty seconds.** For y = x W + b, dx = dy Wᵀ, dW = xᵀ dy, and db sums dy over the rows. You
 # need not remember that: with all axes of different lengths, only the right product fits.
 
 # %%

@@ -10,7 +10,7 @@
 # the NLI classifier (which of three classes?) and one in attention (which word?). It also has a
 # property that makes a common gradient check, `y.sum().backward()`, nearly blind.
 #
-# **In thirty seconds:** backward through a softmax, subtract the p-weighted average of dp and multiply
+# **In thirty seconds.** Backward through a softmax, subtract the p-weighted average of dp and multiply
 # by p. Joined with the logarithm of the loss, all of it shrinks to p − truth. And never check a
 # gradient with a dy of ones.
 

@@ -11,7 +11,7 @@
 # wrong answers that come for free: *in-batch negatives*. The field calls this loss
 # [InfoNCE](https://arxiv.org/abs/1807.03748).
 #
-# **In thirty seconds:** score every input against every reply of the batch, run a softmax over each
+# **In thirty seconds.** Score every input against every reply of the batch, run a softmax over each
 # row, and ask for a large p on the diagonal. The gradient is p minus the diagonal: each input is
 # pulled to its own reply and pushed away from those it believes in.
 
@@ -63,8 +63,8 @@ expect(abs(loss - loss_by_loops(u, v, 2.0)), 0, 1e-13, "the library's loss minus
 # A model that knows nothing gives all K replies the same score. Each has p = 1/K, and
 # −log(1/K) = **ln K**. Above ln K the *probabilities* are worse than equal ones.
 #
-# But a fresh model's scores are not equal, they are *random*, and that costs something. Let them be
-# normal with mean 0 and variance σ². If K is far above e^{σ²}, the sum of K powers is about K E e^s = K e^{σ²/2}. So
+# But a fresh model's scores are not equal, they are *random*, and that costs. Let them be normal with mean 0
+# and variance σ². If K is far above e^{σ²}, the sum of K powers is about K E e^s = K e^{σ²/2}. So
 #
 # loss ≈ ln K + **σ²/2**
 #
@@ -83,61 +83,6 @@ expect(batch_softmax_forward(u, v, 15.0)[0], derived - 4 * noise, derived + 4 * 
 # %% [markdown]
 # It is 7.17, worse than equal scores: being confident at random costs 0.2 nats.
 #
-# ## Above ln K, and yet right
-#
-# The loss judges probabilities. P@1 judges the *ranking*: how often does the true reply score
-# highest? Here is `minimal.py` before any training: bags of random word vectors, weighted by frequency.
-# (Lessons 6 to 9 explain it; for now the cell below is plumbing.) We take batches of 200 real pairs.
-#
-# **Predict:** its loss is above ln 200 = 5.30. Is its P@1 then below that of guessing, 0.5%?
-
-# %%
-turns = [[tokenize(text) for text in (pair.input, pair.response)]
-         for chunk in read_rows(default_corpus()) for pair in chunk.pairs]
-count_of = Counter(token for turn in turns for tokens in turn for token in tokens)
-ids = {word: k for k, (word, _) in enumerate(count_of.most_common(20_000), start=1)}
-params, _ = minimal.initial_values([count_of[word] for word in ids], rng)
-losses, right = [], []
-for batch in rng.choice(len(turns), (20, 200), replace=False):
-    u, v = (minimal.encode(params, [minimal.rows_of(turns[k][side] or [""], ids) for k in batch])[0]
-            for side in (0, 1))
-    v_prime, _ = minimal.l2_normalize_forward(v + v @ params["R"] + params["b"])
-    losses.append(minimal.batch_softmax(u, v_prime)[0])
-    right.append(100 * ((u @ v_prime.T).argmax(axis=1) == np.arange(200)).mean())
-claim("before training: loss minus ln 200", np.mean(losses) - np.log(200), low=0.15)
-claim("before training: P@1 of 200, per cent; guessing gets 0.5", np.mean(right), low=5)
-
-# %% [markdown]
-# Its loss is 0.4 nats above that of equal scores, and yet it picks the true reply twenty times as often
-# as guessing does. Its scores are too large: it is too sure, and pays for each mistake. So never look
-# at a loss without P@1. If the loss *stays* at ln K, no gradient arrives, or one that does not help.
-#
-# ### Exercise 1: break it so that it never starts
-#
-# Find vectors u, v, none of them zero, at which the loss is ln B and **both** gradients are exactly
-# zero. (du_i = scale · Σ_j ds_ij v_j; what does each row of ds sum to?)
-
-# %%
-def dead_point():
-    """→ u, v: (8, 5) each, no zero rows, with loss ln 8 and no gradient."""
-    raise NotImplementedError
-
-
-def judge_dead_point(dead_point, rng):
-    u, v = (np.array(vectors, float) for vectors in dead_point())
-    assert u.shape == v.shape == (8, 5), f"shapes {u.shape} and {v.shape}, expected (8, 5)"
-    assert np.isfinite([u, v]).all(), "some of the numbers are nan or inf"
-    assert np.linalg.norm([u, v], axis=2).min() > 1e-3, "a vector is zero, or shorter than 0.001"
-    loss, cache = batch_softmax_forward(u, v, 1.0)
-    assert abs(loss - np.log(8)) < 1e-9, f"the loss is {loss:.4f}, expected ln 8 = {np.log(8):.4f}"
-    du, dv = (np.abs(g).max() for g in batch_softmax_backward(1.0, cache))
-    assert du < 1e-12 and dv < 1e-12, (
-        f"|du| is at most {du:.1e} and |dv| {dv:.1e}: one of the two can still move")
-
-
-check(1, dead_point, judge_dead_point)
-
-# %% [markdown]
 # ## The gradient
 #
 # **Write it yourself:** `yours/batch_softmax.py`, then `python -m lessons.yours check batch_softmax`.
@@ -186,6 +131,32 @@ expect(list(map(relative_error, (du, dv), library)), 0, 1e-13, "du, dv, the libr
 # believes in**. A reply with p ≈ 0 pushes nobody. The replies that are hard to tell from the right
 # one do most of the work, and nobody had to pick them.
 #
+# ### Exercise 1: break it so that it never starts
+#
+# Find vectors u, v, none of them zero, at which the loss is ln B and **both** gradients are exactly
+# zero. (du_i = scale · Σ_j ds_ij v_j; what does each row of ds sum to?)
+
+# %%
+def dead_point():
+    """→ u, v: (8, 5) each, no zero rows, with loss ln 8 and no gradient."""
+    raise NotImplementedError
+
+
+def judge_dead_point(dead_point, rng):
+    u, v = (np.array(vectors, float) for vectors in dead_point())
+    assert u.shape == v.shape == (8, 5), f"shapes {u.shape} and {v.shape}, expected (8, 5)"
+    assert np.isfinite([u, v]).all(), "some of the numbers are nan or inf"
+    assert np.linalg.norm([u, v], axis=2).min() > 1e-3, "a vector is zero, or shorter than 0.001"
+    loss, cache = batch_softmax_forward(u, v, 1.0)
+    assert abs(loss - np.log(8)) < 1e-9, f"the loss is {loss:.4f}, expected ln 8 = {np.log(8):.4f}"
+    du, dv = (np.abs(g).max() for g in batch_softmax_backward(1.0, cache))
+    assert du < 1e-12 and dv < 1e-12, (
+        f"|du| is at most {du:.1e} and |dv| {dv:.1e}: one of the two can still move")
+
+
+check(1, dead_point, judge_dead_point)
+
+# %% [markdown]
 # ## The gradient as a picture
 #
 # We take twelve pairs, whose inputs and replies are vectors that move freely, with no encoder yet.
@@ -267,7 +238,36 @@ def judge_loss_floor(loss_floor, rng):
 check(2, loss_floor, judge_loss_floor)
 
 # %% [markdown]
-# ## How often does it happen?
+# ## Above ln K, and yet right
+#
+# The loss judges probabilities. P@1 judges the *ranking*: how often does the true reply score
+# highest? Here is `minimal.py` before any training, a box until lessons 6 to 9: bags of random word
+# vectors, weighted by frequency. We take batches of 200 real pairs.
+#
+# **Predict:** its loss is above ln 200 = 5.30. Is its P@1 then below that of guessing, 0.5%?
+
+# %%
+turns = [[tokenize(text) for text in (pair.input, pair.response)]
+         for chunk in read_rows(default_corpus()) for pair in chunk.pairs]
+count_of = Counter(token for turn in turns for tokens in turn for token in tokens)
+ids = {word: k for k, (word, _) in enumerate(count_of.most_common(20_000), start=1)}
+params, _ = minimal.initial_values([count_of[word] for word in ids], rng)
+losses, right = [], []
+for batch in rng.choice(len(turns), (20, 200), replace=False):
+    u, v = (minimal.encode(params, [minimal.rows_of(turns[k][side] or [""], ids) for k in batch])[0]
+            for side in (0, 1))
+    v_prime, _ = minimal.l2_normalize_forward(v + v @ params["R"] + params["b"])
+    losses.append(minimal.batch_softmax(u, v_prime)[0])
+    right.append(100 * ((u @ v_prime.T).argmax(axis=1) == np.arange(200)).mean())
+claim("before training: loss minus ln 200", np.mean(losses) - np.log(200), low=0.15)
+claim("before training: P@1 of 200, per cent; guessing gets 0.5", np.mean(right), low=5)
+
+# %% [markdown]
+# Its loss is a third of a nat above that of equal scores, and yet it picks the true reply more than twenty
+# times as often as guessing does. Its scores are too large: it is too sure, and pays for each mistake. So
+# never look at a loss without P@1. If the loss *stays* at ln K, no gradient arrives, or a useless one.
+#
+# ## How often are two replies the same?
 #
 # Of N pairs let c_t have text t as their reply. Two different ones have equal replies with chance
 # Σ_t c_t (c_t − 1)/(N (N − 1)), and a batch has K (K − 1) chances, its wrong answers. On our corpus:

@@ -9,7 +9,7 @@
 # A model sees no words, only row numbers of a table, and two texts with the same rows are the same to
 # it. What we merge here is gone for good, and what we split must be learned twice. Where should we cut?
 #
-# **In thirty seconds:** cut at spaces and punctuation, spell rare words with pieces of frequent ones,
+# **In thirty seconds.** Cut at spaces and punctuation, spell rare words with pieces of frequent ones,
 # lay all sentences end to end, and give the most frequent pairs of neighbours a row each.
 
 # %%

@@ -9,22 +9,17 @@
 # A word is a row of a table, and looking it up is the simplest layer there is. Its backward is one
 # line, too. The obvious line looks right, passes many checks, and loses most of the gradient.
 #
-# **In thirty seconds:** forward, a row is copied to each place of its word; backward, the row collects
+# **In thirty seconds.** Forward, a row is copied to each place of its word; backward, the row collects
 # dy from each of these places. `dtable[ids] += dy` looks like that and keeps one place of each row.
 
 # %%
 import sys
-from collections import Counter
-from itertools import islice
 
 sys.path += [".", "lessons"]
 from lesson import check, claim, expect, np, plt, seed, show
-from convsim_mini import minimal
+from small_encoder import words_of_chat
 from convsim_mini.core.embeddings import SparseRows, summed
 from convsim_mini.core.gradcheck import numeric_gradient, relative_error
-from convsim_mini.core.text import tokenize
-from convsim_mini.data.pairs import read_rows
-from convsim_mini.data.formats import default_corpus
 
 rng = np.random.default_rng(seed(5))
 
@@ -91,28 +86,15 @@ expect(relative_error(hasty_backward(dy, kind, R), np.eye(R)[kind].T @ dy), 0, 0
 # ## How much is lost in real text?
 #
 # Of N looked-up words, U are different. The hasty line keeps one dy for each different word, so it
-# loses a share 1 − U/N of the *places*. How much of the gradient is that? We run `minimal.py`,
-# untrained (lessons 5, 8, 9), on 1,024 chat pairs. The first half of the next cell only goes back
-# from the loss to dy, and later lessons explain it. The idea is in its second half.
+# loses a share 1 − U/N of the *places*. How much of the gradient is that? We take 1,024 pairs of chat
+# and let `minimal.py`, untrained, go back from its loss to the dy of each word.
 #
 # **Predict** the lost share of the places: a tenth, a half, or nine tenths? And the cosine between
 # the hasty gradient of the whole table and the right one?
 
 # %%
-pairs = (pair for chunk in read_rows(default_corpus()) for pair in chunk.pairs)
-pairs = [[tokenize(pair.input), tokenize(pair.response)] for pair in islice(pairs, 40_000)]
-counts = Counter(token for pair in pairs for tokens in pair for token in tokens)
-word_ids = {word: k for k, word in enumerate(counts, start=1)}
-drawn = [pairs[k] for k in rng.choice(len(pairs), 1_024, replace=False)]
-sentences = [minimal.rows_of(pair[side] or [""], word_ids) for side in (0, 1) for pair in drawn]
-
-params, _ = minimal.initial_values(counts.values(), rng)
-both, (_, (ids, of_sentence, scale), unit_cache) = minimal.encode(params, sentences)
-_, du, dv = minimal.batch_softmax(*np.split(both, 2))
-dx = minimal.l2_normalize_backward(np.concatenate([du, dv]), unit_cache) @ params["W"].T
-dy = (dx * scale)[np.repeat(np.arange(len(sentences)), of_sentence)]          # (N, d)
-R = 1 + len(counts)                                           # rows of words; no bigrams here
-
+ids, dy, word_ids = words_of_chat(1_024, rng)                 # (N,), (N, d), word → id
+R = 1 + len(word_ids)                                         # rows of words; no bigrams here
 words, times = np.unique(ids, return_counts=True)             # (U,) each
 N, U = len(ids), len(words)
 right = np.zeros((R, dy.shape[1]))

@@ -11,7 +11,7 @@
 # "divides by sqrt(n)". When does this factor matter? In our default encoder it changes nothing; in the
 # paper's, which has a tanh in between, it does.
 #
-# **In thirty seconds:** a long sentence should not outweigh a short one in training. A sum of n
+# **In thirty seconds.** A long sentence should not outweigh a short one in training. A sum of n
 # unrelated vectors has the length √n, so dividing by √n gives all sentences nearly one size, and nearly
 # the same gradient in the weights of the next layer. Under a sum, long sentences have a larger one.
 # Under a mean they would have a smaller one, but unit length at the end makes up for it. Without a
@@ -95,85 +95,6 @@ show(figure, "08_lengths")
 # %% [markdown]
 # They lie above, because two copies of a word are not at right angles. The green dots rise to 1.7 times
 # the length of one word, which the paper wants: the vectors ought "to be sensitive to length".
-#
-# ## How much a sentence moves W
-#
-# In the paper's DAN the bag x goes into a linear layer, with Glorot's variance 2/(d + e) = 1/300 for
-# each weight, then into tanh and into the next layer. By the *influence* of a sentence we mean the norm
-# of its part of W's gradient, xᵀ dz (lesson 3). This product of a column and a row has the norm
-# ‖x‖ · ‖dz‖. A long x drives tanh into saturation, so dz is smaller, but x itself is longer. Since
-# dz is what arrives times tanh's slope, we get, up to a factor that all share,
-#
-# ‖dW‖ ≈ **‖x‖ · rms(1 − tanh² z)**
-#
-# At the end the DAN scales its output h to length 1. Going back, that divides by ‖h‖, because a short
-# h turns further for the same step (lesson 9). And ‖h‖ grows with tanh z. So, with unit length,
-#
-# ‖dW‖ ≈ **‖x‖ · rms(1 − tanh² z) / rms(tanh z)**
-#
-# Each z = Σ x W is normal, and its size is the bag's length over √d, so we can compute both curves in
-# advance. Then we measure dW, with random weights and a random gradient at the output.
-#
-# **Predict:** a sentence of 48 words against one of a single word: how many times as large is its
-# influence, under a sum, under a sum divided by √n, and under a mean? And with unit length?
-
-# %%
-W0, W1 = (rng.uniform(-1, 1, (2, d, d)) * np.sqrt(6 / (d + d))).astype(np.float32)    # Glorot
-dy = rng.standard_normal(y.shape, np.float32)
-normal = rng.standard_normal(10_000)
-
-
-def derived_influence(size, unit_length):
-    """The two formulas above; size: ‖x‖/√d of 1 to 48 words → (48,), relative to one word."""
-    tanh = np.tanh(np.outer(size, normal))                    # (48, 10,000)
-    rms = lambda values: np.sqrt((values**2).mean(axis=1))
-    influence = size * rms(1 - tanh**2) / (rms(tanh) if unit_length else 1)
-    return influence / influence[0]
-
-
-def norms_of_gradients(x, unit_length):
-    """Of each sentence: at W, ‖xᵀ dz‖, and at its bag, ‖dx‖: x: (B, d) → (B,), (B,)."""
-    h, tanh_cache = tanh_forward(x @ W0)
-    dh = l2_normalize_backward(dy, l2_normalize_forward(h @ W1)[1]) if unit_length else dy
-    dz = tanh_backward(dh @ W1.T, tanh_cache)                 # (B, d)
-    return [np.linalg.norm(x, axis=1) * np.linalg.norm(dz, axis=1),
-            np.linalg.norm(dz @ W0.T, axis=1)]
-
-
-influence, of_one = {}, lambda norms, b: norms[n == b].mean() / norms[n == 1].mean()
-print("gradient of 48 words / that of one word   at W   at a word's row   at 95 rows, √Σ²")
-figure, both = plt.subplots(1, 2, figsize=(11, 4.4), sharey=True)
-for axes, ends, title in zip(both, ("no unit length", "unit length"), (
-        "Without unit length: a sum gives long\nsentences more influence, a mean less",
-        "With it, only under a sum do long\nsentences have much more influence")):
-    for name, power, color in combiners:
-        at_W, at_bag = norms_of_gradients(bags[name], ends == "unit length")
-        more, at_row = of_one(at_W, 48), of_one(at_bag, 48) / 48**power
-        influence[name, ends] = more
-        print(f"{name:15} {ends:24} {more:5.2f} {at_row:17.2f} {at_row * 95**0.5:16.2f}")
-        axes.loglog(bins, [of_one(at_W, b) for b in bins], "o", color=color)
-        axes.loglog(k, derived_influence(derived_size[name], ends == "unit length"), "k:")
-        axes.text(53, more, f"{name}: {more:.2g} ×", color=color, va="center")
-    axes.set(xticks=[1, 4, 16, 48], xticklabels=[1, 4, 16, 48], xlabel="words in the sentence, n",
-             yticks=[0.25, 0.5, 1, 2, 4], yticklabels=["¼", "½", 1, 2, 4], xlim=(0.9, 240),
-             title=title, ylabel="gradient at W / that of one word")
-    axes.minorticks_off()
-show(figure, "08_sqrtn_combiner_and_dan")
-
-claim("sum, 48 words: gradient at W / that of one word", influence["sum", "unit length"], 1.8)
-claim("the same under the mean", influence["mean", "unit length"], 0.85, 1.05)
-claim("the same under sum/√n", influence["sum / √n", "unit length"], 0.95, 1.3)
-claim("the mean without unit length", influence["mean", "no unit length"], high=0.5)
-
-# %% [markdown]
-# Without unit length 48 words have 3.5 times the influence of one under a sum, and a third under a
-# mean. But the DAN has unit length, which divides the gradient by the length of the output. Under a
-# mean that output is short, so nearly all that the mean took comes back: 0.93. Under a sum, a long
-# sentence still has 2.3 times the influence. Divided by √n, all have nearly the same, 1.1.
-#
-# And a *word*? In a sentence of 48 words its row gets a tenth of the gradient that it gets alone,
-# because the bag divides by √48 and dx is smaller, too. There are 95 such rows, and √95 · 0.1 is about 1:
-# divided by √n, a sentence of any length moves the table about equally far, and its rows share that.
 #
 # ## The way back
 #
@@ -305,6 +226,85 @@ expect(max(relative_error(dense(grads[name], p), dense(library_grads[name], p))
            for name, p in params.items()), 0, 1e-13, "and against dan_backward, the worst")
 
 # %% [markdown]
+# ## How much a sentence moves W
+#
+# In the paper's DAN the bag x goes into a linear layer, with Glorot's variance 2/(d + e) = 1/300 for
+# each weight, then into tanh and into the next layer. By the *influence* of a sentence we mean the norm
+# of its part of W's gradient, xᵀ dz (lesson 3). This product of a column and a row has the norm
+# ‖x‖ · ‖dz‖. A long x drives tanh into saturation, so dz is smaller, but x itself is longer. Since
+# dz is what arrives times tanh's slope, we get, up to a factor that all share,
+#
+# ‖dW‖ ≈ **‖x‖ · rms(1 − tanh² z)**
+#
+# At the end the DAN scales its output h to length 1. Going back, that divides by ‖h‖, because a short
+# h turns further for the same step (lesson 9). And ‖h‖ grows with tanh z. So, with unit length,
+#
+# ‖dW‖ ≈ **‖x‖ · rms(1 − tanh² z) / rms(tanh z)**
+#
+# Each z = Σ x W is normal, and its size is the bag's length over √d, so we can compute both curves in
+# advance. Then we measure dW, with random weights and a random gradient at the output.
+#
+# **Predict:** a sentence of 48 words against one of a single word: how many times as large is its
+# influence, under a sum, under a sum divided by √n, and under a mean? And with unit length?
+
+# %%
+first, second = (rng.uniform(-1, 1, (2, d, d)) * np.sqrt(6 / (d + d))).astype(np.float32)    # Glorot
+dy = rng.standard_normal(y.shape, np.float32)
+normal = rng.standard_normal(10_000)
+
+
+def derived_influence(size, unit_length):
+    """The two formulas above; size: ‖x‖/√d of 1 to 48 words → (48,), relative to one word."""
+    tanh = np.tanh(np.outer(size, normal))                    # (48, 10,000)
+    rms = lambda values: np.sqrt((values**2).mean(axis=1))
+    influence = size * rms(1 - tanh**2) / (rms(tanh) if unit_length else 1)
+    return influence / influence[0]
+
+
+def norms_of_gradients(x, unit_length):
+    """Of each sentence: at W, ‖xᵀ dz‖, and at its bag, ‖dx‖: x: (B, d) → (B,), (B,)."""
+    h, tanh_cache = tanh_forward(x @ first)
+    dh = l2_normalize_backward(dy, l2_normalize_forward(h @ second)[1]) if unit_length else dy
+    dz = tanh_backward(dh @ second.T, tanh_cache)             # (B, d)
+    return [np.linalg.norm(x, axis=1) * np.linalg.norm(dz, axis=1),
+            np.linalg.norm(dz @ first.T, axis=1)]
+
+
+influence, of_one = {}, lambda norms, b: norms[n == b].mean() / norms[n == 1].mean()
+print("gradient of 48 words / that of one word   at W   at a word's row   at 95 rows, √Σ²")
+figure, both = plt.subplots(1, 2, figsize=(11, 4.4), sharey=True)
+for axes, ends, title in zip(both, ("no unit length", "unit length"), (
+        "Without unit length: a sum gives long\nsentences more influence, a mean less",
+        "With it, only under a sum do long\nsentences have much more influence")):
+    for name, power, color in combiners:
+        at_W, at_bag = norms_of_gradients(bags[name], ends == "unit length")
+        more, at_row = of_one(at_W, 48), of_one(at_bag, 48) / 48**power
+        influence[name, ends] = more
+        print(f"{name:15} {ends:24} {more:5.2f} {at_row:17.2f} {at_row * 95**0.5:16.2f}")
+        axes.loglog(bins, [of_one(at_W, b) for b in bins], "o", color=color)
+        axes.loglog(k, derived_influence(derived_size[name], ends == "unit length"), "k:")
+        axes.text(53, more, f"{name}: {more:.2g} ×", color=color, va="center")
+    axes.set(xticks=[1, 4, 16, 48], xticklabels=[1, 4, 16, 48], xlabel="words in the sentence, n",
+             yticks=[0.25, 0.5, 1, 2, 4], yticklabels=["¼", "½", 1, 2, 4], xlim=(0.9, 240),
+             title=title, ylabel="gradient at W / that of one word")
+    axes.minorticks_off()
+show(figure, "08_sqrtn_combiner_and_dan")
+
+claim("sum, 48 words: gradient at W / that of one word", influence["sum", "unit length"], 1.8)
+claim("the same under the mean", influence["mean", "unit length"], 0.85, 1.05)
+claim("the same under sum/√n", influence["sum / √n", "unit length"], 0.95, 1.3)
+claim("the mean without unit length", influence["mean", "no unit length"], high=0.5)
+
+# %% [markdown]
+# Without unit length 48 words have 3.6 times the influence of one under a sum, and a third under a
+# mean. But the DAN has unit length, which divides the gradient by the length of the output. Under a
+# mean that output is short, so nearly all that the mean took comes back: 0.93. Under a sum, a long
+# sentence still has 2.3 times the influence. Divided by √n, all have nearly the same, 1.1.
+#
+# And a *word*? In a sentence of 48 words its row gets a tenth of the gradient that it gets alone,
+# because the bag divides by √48 and dx is smaller, too. There are 95 such rows, and √95 · 0.1 is about 1:
+# divided by √n, a sentence of any length moves the table about equally far, and its rows share that.
+#
 # ## Where the √n does nothing
 #
 # Our default encoder is shorter: one linear layer without a bias, then unit length. For one

@@ -6,7 +6,7 @@
 # why the reply goes through layers that the input does not.
 # **Time** 75 minutes, in two parts; the second begins at "Part two".
 #
-# **The answer in thirty seconds.** Sentences are compared by angle, so every vector gets length 1.
+# **In thirty seconds.** Sentences are compared by angle, so every vector gets length 1.
 # On the way back only what *turns* a vector gets through. But then no vector is closer to a
 # sentence than its own, so the best reply to "How old are you?" would always be "How old are you?".
 # Extra layers that only the reply goes through break that symmetry.

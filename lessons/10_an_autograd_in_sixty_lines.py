@@ -6,10 +6,10 @@
 # no autograd can see, and two that ours wastes.
 # **Time** 60 minutes.
 #
-# **The answer in thirty seconds.** Every array remembers what it was made from. Walk back from the
+# **In thirty seconds.** Every array remembers what it was made from. Walk back from the
 # loss, multiply by each step's derivative, add where an array was used twice: that is all of
 # backpropagation. It gives the same gradients as our backwards by hand. But it discovers no closed
-# form, so it overflows where they do not. And one as simple as ours keeps eight times as many values.
+# form, so it overflows where they do not. And one as simple as ours keeps six times as many values.
 #
 # PyTorch, JAX and TensorFlow write the backward for you. This course writes each by hand. Which is
 # better? We build the automatic way in sixty lines, give it the same encoder, and compare both.

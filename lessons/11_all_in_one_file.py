@@ -6,7 +6,7 @@
 # back, all of its gradients checked, and its first steps.
 # **Time** 45 minutes.
 #
-# **The answer in thirty seconds.** The whole encoder, its loss and its training fit on one page. Go
+# **In thirty seconds.** The whole encoder, its loss and its training fit on one page. Go
 # down the left column of the picture and you have a loss. Go up the middle one and you have a
 # gradient for every parameter. Two functions are new: how it starts (lesson A), how it steps (16, 17).
 #

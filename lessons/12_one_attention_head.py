@@ -5,7 +5,7 @@
 # **Gives** the backward of an attention head; a head that learns to look; what the √m changes.
 # **Time** 60 minutes.
 #
-# **The answer in thirty seconds.** Each word asks all words a question. The answers are mixed, and
+# **In thirty seconds.** Each word asks all words a question. The answers are mixed, and
 # a softmax decides how much of each. That is three products of matrices. Each gives two products on
 # the way back, with the softmax's gradient in the middle. In a wide head without a √m the softmax
 # decides too early, and a word that has decided no longer learns whom to ask.
@@ -166,7 +166,8 @@ expect([relative_error(dqkv @ weight.T, numeric_gradient(loss, x)),
 #
 # A head that cannot look takes all eight loads in equal shares a. The right one is off by (1 − a)²,
 # the seven wrong ones add a² each. (1 − a)² + 7a² is smallest at a = 1/8, where it is **7/8**. A
-# loss below that means looking. A head that looks perfectly has a loss of 0.
+# loss below that means looking. One that tells holders from askers and knows no colour shares among
+# four: (1 − a)² + 3a² is smallest at a = ¼, where it is **3/4**. One that looks perfectly has 0.
 #
 # Two other heads train on the same sentences: one with the mistake from above, dk = ds q instead of
 # dsᵀ q, and one whose keys get no gradient at all, dk = 0.
@@ -243,7 +244,8 @@ for axes, p, title in ((first, before, "Before: every word is asked equally"),
 for (kind, (some, _, _)), color in zip(runs.items(), ("C0", "C3", "C1")):
     curve.semilogy(some, color=color, label=kind)
 curve.axhline(1 - 1 / WORDS, color="k", linestyle=":", label="7/8: no looking")
-curve.set(title="The wrong gradient buys nothing", xlabel="step of 64 sentences",
+curve.axhline(1 - 1 / COLOURS, color="k", linestyle="--", label="3/4: holders, no colour")
+curve.set(title="The wrong gradient\nlearns no colour", xlabel="step of 64 sentences",
           ylabel="mean squared error")
 show(figure, "12_one_attention_head")
 
@@ -251,10 +253,13 @@ claim("share of the right holder after training", share, 0.9)
 wrong, none = (runs[kind][0][-20:].mean() for kind in ("dk = ds q", "dk = 0"))
 claim("the wrong backward's loss / the right one's", wrong / losses[-20:].mean(), 100)
 claim("dk = ds q: its loss / the loss with dk = 0", wrong / none, low=0.9)
+claim("dk = ds q: share of the right holder; one in four knows no colour", runs["dk = ds q"][2],
+      high=0.4)
 
 # %% [markdown]
-# The wrong gradient buys nothing: in five of six seeds no gradient at all does better, in the sixth
-# it is 6% behind. With dk = 0 the keys stay as drawn, and the queries learn to make something
+# The wrong gradient teaches which words are holders, and nothing about colours: its loss ends near 3/4,
+# and the right holder gets one share in four. It buys nothing: in five of six seeds no gradient at all
+# does better, in the sixth it is 6% behind. With dk = 0 the keys stay as drawn, and the queries learn to make something
 # of them. The wrong gradient keeps moving the keys while the queries adjust to them. There is no
 # error message: the loss falls, and stops far from where it could be.
 #
@@ -262,7 +267,7 @@ claim("dk = ds q: its loss / the loss with dk = 0", wrong / none, low=0.9)
 #
 # Let the numbers of q, k and v be independent, with mean 0 and variance 1. A score is a sum of m
 # products of variance 1, so its size is √m. At m = 64 (the paper's width 512 in 8 heads) scores are
-# of size 8, and e⁸ is 3,000: of eight words, most give nine tenths to one before any training.
+# of size 8, and e⁸ is 3,000: of eight words, two of three give nine tenths to one before any training.
 #
 # Where one p is nearly 1, all entries of softmax's Jacobian, p_i (δ_ij − p_j), are nearly 0. So it
 # is often said that without the √m the gradient vanishes. Not on average! **Only words that

@@ -5,7 +5,7 @@
 # **Gives** why positions are needed, what sines add, how similar two positions are.
 # **Time** 50 minutes.
 #
-# **The answer in thirty seconds.** Attention sees a bag of words, not a sequence. So we add to each
+# **In thirty seconds.** Attention sees a bag of words, not a sequence. So we add to each
 # word a vector that says where it is: the hands of a clock with many speeds, as sines and cosines.
 # Then one matrix can say "three words back", wherever you are.
 #
@@ -108,7 +108,7 @@ expect(1 - u[0] @ u[1], 1e-6, 0.1, "1 − cosine with it")
 # was. A slow one hardly moves from word to word. So take d/2 hands, from t = 1 to t = 10,000, each
 # a fixed factor slower than the one before:
 #
-# t_k = 10,000^(k/(d/2 − 1)), signal(p) = [sin(p/t_0) … sin(p/t_last), cos(p/t_0) … cos(p/t_last)]
+# t_k = 10,000^(k/(d/2 − 1)), signal(p) = [sin(p/t_0) … sin(p/t_K), cos(p/t_0) … cos(p/t_K)], K = d/2 − 1
 #
 # With two hands, t = 1 and 10,000, position 0 is (0, 0, 1, 1) and 1 is (0.84, 0.0001, 0.54, 1).
 
@@ -177,7 +177,7 @@ expect(derived_cosine(100), 0.43, 0.45, "at distance 100: 1 − 5.18/9.21 = 0.44
 
 # %% [markdown]
 # The cosine is 0.44. Beyond 100 words the measured cosine goes up and down around the derived line:
-# 0.20 at 700, 0.22 at 1,000.
+# 0.20 at 700, 0.23 at 1,000.
 #
 # ## What sines add: "three words back"
 #

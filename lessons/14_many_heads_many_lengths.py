@@ -5,7 +5,7 @@
 # **Gives** attention over sentences of all lengths, without padding; what padding would cost.
 # **Time** 60 minutes. If you will never pack sentences, stop before "Padding".
 #
-# **The answer in thirty seconds.** A head is a slice of the columns, so several heads are a reshape
+# **In thirty seconds.** A head is a slice of the columns, so several heads are a reshape
 # away; they cost h times the scores, but no extra parameters or multiplications. Many programs pad
 # every sentence to the longest of its batch and mask the padding. That costs many times the scores
 # that the sentences need, and if you forget the mask, nothing tells you. Sort by length instead:

@@ -5,7 +5,7 @@
 # **Gives** SGD, momentum and Adam: what each assumes, and how many steps it needs.
 # **Time** 50 minutes.
 #
-# **The answer in thirty seconds.** A gradient says which way is down, but not how far to go. A loss
+# **In thirty seconds.** A gradient says which way is down, but not how far to go. A loss
 # is steep in some directions and flat in others, so the steep ones limit the rate and the flat ones
 # take forever. Momentum adds up what successive steps agree on. Adam divides each number's step by
 # the size of its gradient, which works as long as the directions are the axes. Each optimiser makes
@@ -260,6 +260,33 @@ show(figure, "16_optimisers")
 # long, √s is small, and a small g makes a large step. So the loss rises again, the more the higher
 # the rate: let the rate fall to zero in the course of a training.
 #
+# ### Exercise 2: the longest step
+#
+# How long can that step get, in rates? A constant g makes it 1. Choose 5,000 gradients after which
+# Adam's last step is at least 7.2 rates long. (As the corrections are 1 by then, it is m/√s. In m the
+# gradient of k steps ago has the weight 0.1 · 0.9ᵏ, in s its square has 0.001 · 0.999ᵏ.)
+
+# %%
+def long_step():
+    """→ the gradients of 5,000 steps of one number: (5000,)."""
+    raise NotImplementedError
+
+
+def judge_long_step(long_step, rng):
+    gradients = np.asarray(long_step(), float)
+    assert gradients.shape == (5000,) and np.isfinite(gradients).all(), (
+        f"shape {gradients.shape}, expected (5000,), all finite")
+    step, state = adam_step(1.0), {}
+    for t, g in enumerate(gradients, start=1):
+        moved = abs(step(np.zeros(1), np.full(1, g), t, state)[0])
+    assert moved >= 7.2, (f"the last step is {moved:.2f} rates long; m is a scalar product of the "
+                          "gradients with the weights 0.9ᵏ: which direction makes it largest, if s "
+                          "is to stay the same?")
+
+
+check(2, long_step, judge_long_step)
+
+# %% [markdown]
 # ## Where this lives
 #
 # - `core/optim.py`: `SGD`, `sgd`, `adam`. `config.py`: `OptimConfig`.

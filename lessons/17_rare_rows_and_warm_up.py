@@ -5,7 +5,7 @@
 # **Gives** row-wise Adagrad and warm-up, and why the library uses Adam only for matrices.
 # **Time** 45 minutes.
 #
-# **The answer in thirty seconds.** Rare words need large steps and frequent ones small steps, which
+# **In thirty seconds.** Rare words need large steps and frequent ones small steps, which
 # no single rate can give. Adagrad gives each row a rate that falls with its own use. Adam comes
 # close, but its means go through all rows in every step, and take two more tables of memory. And
 # because the first steps of both are a full rate long, be the gradient signal or noise, the rate

@@ -5,7 +5,7 @@
 # **Gives** the scores at which the loss is lowest, also of frequent replies; what a batch shows.
 # **Time** 50 minutes.
 #
-# **The answer in thirty seconds.** The loss pushes every score towards one number that we can write
+# **In thirty seconds.** The loss pushes every score towards one number that we can write
 # down: the log of how much likelier a reply becomes after this input. That divides frequency out,
 # so "yes" gets no score for fitting everywhere. And a batch of K replies can reveal at most ln K
 # nats of what a model knows.

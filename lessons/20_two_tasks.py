@@ -5,7 +5,7 @@
 # **Gives** the features of natural language inference; what one task shrinks and another needs.
 # **Time** 70 minutes.
 #
-# **The answer in thirty seconds.** An encoder that learns from replies keeps what changes the reply
+# **In thirty seconds.** An encoder that learns from replies keeps what changes the reply
 # and squeezes everything else: compared with a change of topic, a change of activity shrinks
 # ninefold. It is squeezed, not erased. A second task that depends on it enlarges it again, and in
 # our small world costs the first task nothing.
@@ -254,9 +254,10 @@ expect(np.mean(both_losses[-40:]) - end, -0.2, 0.1,
        "the conversations' loss after both, less the loss before")
 
 # %% [markdown]
-# Frozen, the trained vectors are labelled correctly in 92% of the pairs, the untrained ones in 95%:
-# training on replies has blurred the differences a little (under one seed of five not at all), but not
-# removed them. The encoder that learns NLI itself gets every pair right after 400 steps, and the conversations' loss is no higher.
+# Frozen, the trained vectors are labelled correctly in 92% of the pairs, the untrained ones in 95%: training
+# on replies has blurred the differences a little (under one seed of five not at all), but not removed them.
+# The encoder that learns NLI itself gets every pair right after 400 steps, and the conversations' loss is no
+# higher.
 #
 # ## What the cosine shows
 #

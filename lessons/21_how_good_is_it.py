@@ -5,7 +5,7 @@
 # **Gives** Pearson's r, average precision, their intervals and baselines; why ties earn nothing.
 # **Time** 70 minutes, in two parts; the second begins at "Average precision".
 #
-# **The answer in thirty seconds.** A score is half a result. The other half is its interval, and
+# **In thirty seconds.** A score is half a result. The other half is its interval, and
 # what the simplest methods get. On 120 pairs an r of 0.6 is known to about ± 0.12. Comparing two
 # systems pair by pair is 1.4 to 4.5 times as sharp as taking them for independent, and still does
 # not tell weighted words from a trained encoder. And on our lists guessing gets a MAP of 0.645.

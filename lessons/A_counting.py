@@ -5,7 +5,7 @@
 # **Gives** word vectors from counts alone; the weight a/(a + p); what σ does to a cosine.
 # **Time** 55 minutes.
 #
-# **The answer in thirty seconds.** Count which words occur near each other, compress the table, and
+# **In thirty seconds.** Count which words occur near each other, compress the table, and
 # give frequent words less weight: without a single gradient that picks the true reply among 100 in
 # one case of five. Random rows do so in one of fifteen; the weights alone bring most of the rest.
 #
@@ -212,9 +212,9 @@ claim("STS: what the weights bring to random rows, in half-widths of the paired 
       2 * more / (high - low), low=0.7)
 
 # %% [markdown]
-# The weights bring 9.3 points and co-occurrences 0.3, but both together 12.6: they help each other.
+# The weights bring 9.3 points and co-occurrences 0.3, but both together 12.4: they help each other.
 # With the 120 pairs of STS only a large step can be seen, and only in pairs (lesson 21): the weights
-# bring 11.4 points to random rows, with a 95% interval from 0.5 to 23. (For other random rows it may
+# bring 11.6 points to random rows, with a 95% interval from 0.7 to 23. (For other random rows it may
 # just reach 0: the gain is 0.9 to 1.4 of its half-widths in five seeds.)
 #
 # ## The identity start
@@ -282,6 +282,32 @@ claim("P@1 of p = 0, points over p = 1", lead(by_p[0], by_p[1]), low=1.5)
 # is 5 points better than p = 1, and 2 better than p = ½. (120 pairs, the second column, cannot
 # tell these apart: lesson 21.)
 #
+# ### Exercise 2: U from products alone
+#
+# A table of 8,000 × 8,000 words is too large for `np.linalg.svd`, but a product with it is cheap. M Mᵀ
+# stretches a vector along u_i by σ_i², so after many products what is left of any vector lies along the
+# u_i of the largest σ. Find the first k columns of U (up to their signs) with `@` and `np.linalg.qr` alone.
+
+# %%
+def first_directions(M, k, rng):
+    """M: (n, m), its σ all different → U: (n, k), the left singular vectors of the k largest σ."""
+    raise NotImplementedError
+
+
+def judge_first_directions(first_directions, rng):
+    left, right = (np.linalg.qr(rng.standard_normal((n, 6)))[0] for n in (20, 15))
+    M = left * [8.0, 5.0, 3.0, 1.0, 0.6, 0.2] @ right.T
+    U = np.asarray(first_directions(M, 3, rng))
+    assert U.shape == (20, 3), f"shape {U.shape}, expected (20, 3)"
+    overlap = np.abs(U.T @ left[:, :3])                       # the identity, if all is right
+    assert np.abs(overlap - np.eye(3)).max() < 1e-6, (
+        f"|Uᵀ U*| is {overlap.round(3).tolist()}, expected the identity; what keeps the second "
+        "column from turning into the first, and do you multiply often enough?")
+
+
+check(2, first_directions, judge_first_directions)
+
+# %% [markdown]
 # ## Where this lives
 #
 # - `training/start.py`: `cooccurrences`, `ppmi_svd`, `left_singular_vectors` (Halko et al. 2011),

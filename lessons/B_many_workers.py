@@ -5,7 +5,7 @@
 # **Gives** what several processes must send each other to take the step of one, and what it costs.
 # **Time** 45 minutes.
 #
-# **The answer in thirty seconds.** If the loss is a sum over examples, workers may add their
+# **In thirty seconds.** If the loss is a sum over examples, workers may add their
 # gradients. The batch softmax is not such a sum, because every row needs all replies: gather the
 # replies first, and send their gradients back afterwards. Forget the second half and the loss still
 # falls, while the model picks replies no better than before its first step.
@@ -19,18 +19,11 @@ import sys
 
 sys.path += [".", "lessons"]
 from lesson import check, claim, expect, np, plt, seed, show
-from small_encoder import small_config, some_chat
-from tqdm import tqdm
+from small_encoder import p_at_1, small_config, some_chat, train
 from convsim_mini.core.gradcheck import numeric_gradient, relative_error
 from convsim_mini.core.layers import linear_backward, linear_forward
 from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
-from convsim_mini.core.model import (
-    TASKS, Task, loss_and_gradients, response_backward, response_forward)
-from convsim_mini.core.optim import Adaptive
-from convsim_mini.core.batches import batch_order
-from convsim_mini.core.ranking import draw_candidates, precision
-from convsim_mini.core.loop import rates
-from convsim_mini.evaluation.response import model_ranks
+from convsim_mini.core.model import TASKS, Task, response_backward, response_forward
 from convsim_mini.training.start import initial_model
 
 rng = np.random.default_rng(seed(19))
@@ -184,11 +177,10 @@ check(1, hiding_batch, judge_hiding_batch)
 # It gives no error message, and du is right. So let us train lesson 18's encoder with it, as four
 # workers with 64 pairs each would, next to the same training without it.
 #
-# **Predict:** does the loss fall? What becomes of P@1, which is 17.5 before the first step?
+# **Predict:** does the loss fall? What becomes of P@1, which is 15.0 before the first step?
 
 # %%
 corpus, config = some_chat(40_000, 8_000), small_config(8_000)
-pairs, candidates = draw_candidates(corpus.dev, 1_500)
 
 
 def forgetful(workers):
@@ -205,23 +197,12 @@ def forgetful(workers):
     return Task(head)
 
 
-def p_at_1(model):
-    """How often the true reply is the first of 100, per cent of 1,500 pairs of dev."""
-    return precision(model_ranks(model, corpus.dev, pairs, candidates), 1)
-
-
-start, curves, hits = p_at_1(initial_model(config, corpus)), {}, {}
+start, curves, hits = p_at_1(initial_model(config, corpus), corpus.dev), {}, {}
 names = {1: "right", 4: "four workers with the mistake"}
 for workers in names:
     TASKS["forgetful"], model = forgetful(workers), initial_model(config, corpus)
-    optimizer, curves[workers] = Adaptive(model.params), []
-    order = batch_order(corpus.train.pairs, 256, config.seed)
-    for step, which in zip(tqdm(range(config.steps), disable=None), order):
-        batch = corpus.train.batch(which)._replace(task="forgetful")
-        loss, grads = loss_and_gradients(model, batch)
-        optimizer.step(model.params, grads, *rates(config.optim, step, config.steps, len(which)))
-        curves[workers].append(float(loss))
-    hits[workers] = p_at_1(model)
+    curves[workers] = train(model, config, corpus, "forgetful")
+    hits[workers] = p_at_1(model, corpus.dev)
     end = np.mean(curves[workers][-10:])
     print(f"{names[workers]}: loss {curves[workers][0]:.2f} → {end:.2f}, "
           f"P@1 {start:.1f} → {hits[workers]:.1f}")
@@ -271,6 +252,38 @@ show(figure, "B_many_workers")
 # On our chat 1,024 pairs use 10,200 rows: 20 MB as sparse rows, 4.6 MB before the sum. So the
 # library sends it the third way.
 #
+# ### Exercise 2: a sum by neighbours
+#
+# If each of n workers sends the others its whole array, n − 1 arrays leave each machine. A *ring* does
+# with less than one. Cut every array into n chunks. In each of n − 1 steps each worker sends one chunk
+# to its right neighbour (the last to the first), which adds it to its own. In the end chunk w of worker
+# w is to be the sum over all workers: a reduce-scatter. Which chunk has to go when?
+
+# %%
+def chunk_to_send(step, worker, workers):
+    """→ the number of the chunk that a worker sends in this step; all numbers count from 0."""
+    raise NotImplementedError
+
+
+def judge_ring(chunk_to_send, rng):
+    for n in (2, 3, int(rng.integers(4, 9))):
+        held = np.eye(n, dtype=int)[:, None].repeat(n, axis=1)    # worker, chunk → times it has each part
+        for step in range(n - 1):
+            sent = [int(chunk_to_send(step, w, n)) for w in range(n)]
+            assert 0 <= min(sent) <= max(sent) < n, f"{n} workers: the chunks sent are {sent}"
+            passing = [held[w, c].copy() for w, c in enumerate(sent)]         # all at the same time
+            for w, c in enumerate(sent):
+                held[(w + 1) % n, c] += passing[w]
+        for w in range(n):
+            assert (held[w, w] == 1).all(), (
+                f"{n} workers: in the end chunk {w} of worker {w} has the workers' parts "
+                f"{held[w, w].tolist()} times, expected once each; what has to go on to the right "
+                "neighbour in the step after it came?")
+
+
+check(2, chunk_to_send, judge_ring)
+
+# %% [markdown]
 # ## Where this lives
 #
 # - `training/workers.py`: `Workers`, over MPI: `gather` before the loss, `reduce_scatter` after

@@ -28,7 +28,6 @@ refute a claim. The numbers in the lessons' texts are those of one seed more, th
 """
 
 
-
 def run(path, seed):
     """Run a lesson with a seed → its claims (what, value, low, high), and why it failed or ""."""
     with tempfile.TemporaryDirectory() as folder:

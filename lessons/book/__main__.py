@@ -119,7 +119,7 @@ def write_book(folder, lessons, notebooks):
         about = "" if lesson.number in STATIONS else (
             "<figcaption>This lesson is about the whole picture.</figcaption>")
         table = claims.read().get(lesson.path.name, "")
-        claimed = fold("What it claims, over five seeds", markdown2html(table)) if table else ""
+        claimed = table and fold("What it claims, over five seeds", markdown2html(table), "claims")
         body = (f"<figure>{machine(STATIONS.get(lesson.number), pages)}{about}</figure>{page.body}"
                 f"{claimed}<p>{mark(lesson, 'I have read this lesson')}</p>")
         write(lesson.page, f"{lesson.number} · {lesson.title}", body, "".join(links), page.headings)
@@ -231,7 +231,7 @@ def main(argv=None):
     parser.add_argument("numbers", nargs="*", help="which lessons (default: all)")
     parser.add_argument("--out", type=Path, default="book", help="folder (default: book)")
     parser.add_argument("--notebooks", type=Path, metavar="FOLDER",
-                        help="write notebooks there that have not run, and no book")
+                        help="write notebooks that have not run into this new folder, and no book")
     options = parser.parse_args(argv)
     if not jupytext:
         raise UserError(f"it needs {missing}: {python_m('pip install -r tests/requirements.txt')}")

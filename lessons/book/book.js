@@ -20,6 +20,13 @@ if (search) search.addEventListener("input", () => {
     item.hidden = !words.every(word => item.textContent.toLowerCase().includes(word));
 });
 
+for (const figure of document.querySelectorAll(".figure"))    // on a narrow screen a tap enlarges it
+  figure.addEventListener("click", event => {
+    if (!matchMedia("(max-width: 600px)").matches) return;
+    event.preventDefault();
+    figure.classList.toggle("large");
+  });
+
 const here = document.querySelector(".machine .here");    // on a narrow screen the picture scrolls
 if (here) document.querySelector("figure").scrollLeft =
   here.getBoundingClientRect().left - document.documentElement.clientWidth / 2;

@@ -29,6 +29,17 @@ HIGH = re.compile(r"\^(?:\{([^{}]+)\}|\(((?:[^()]|\([^()]*\))*)\)"
                   r"|([−-]?[A-Za-z0-9Α-ω]+(?:<sub>[^<]*</sub>)?))")
 
 
+# y = x W + b, dx = dy Wᵀ: stays on one line or, if it is long, breaks before a sign of relation
+FACTOR = r"(?:(?<![,.;:])\s(?:d?[A-Za-zΣ][ᵀ′]?(?:_\w+)?(?:/\S+)?(?![^\s.,;:)*])|\(\S+))*"
+JOINED = re.compile(rf"(?:\b[a-zA-Z] |\bln )?\S+(?:\s[=≈≤≥<>∝·×+−/∗←]\s\S+{FACTOR})+|\bln \S+")
+
+
+def joined(found):
+    """A formula in a text with spaces that do not break, but for those before = in a long one."""
+    formula = re.sub(r"\s", "\N{NO-BREAK SPACE}", found[0])
+    return formula if len(formula) < 32 else re.sub("\N{NO-BREAK SPACE}(?=[=≈≤≥])", " ", formula)
+
+
 def typeset(text):
     """Subscripts and superscripts of formulas as HTML. Some bold fonts draw ᵀ like a raised S."""
     text = text.replace("ᵀ", "<sup>T</sup>")
@@ -59,7 +70,8 @@ def with_links(text, pages, papers=()):
                 flags=re.MULTILINE)
         elif not part.startswith(("    ", "#", "![", "- <a")):    # code, headings, pictures, papers
             pieces = re.split(r"(`[^`]*`|https?:[^\s)]*)", part)    # every second one stays
-            pieces[::2] = [typeset(LINKED.sub(link, piece)) for piece in pieces[::2]]
+            pieces[::2] = [typeset(JOINED.sub(joined, LINKED.sub(link, piece)))
+                           for piece in pieces[::2]]
             parts[k] = "".join(pieces)
     return "\n\n".join(parts)
 
@@ -137,13 +149,15 @@ class Page:
         if self.figures and not any("figures/" in x and x[:8] != "<details" for x in parts):
             name, end = list(self.figures)[-1], '<h2 id="What-you-know-now"'
             self.body = self.body.replace(    # for whoever skims, one is open
-                end, f'<a href="{name}"><img alt="" src="{name}"></a>{end}')
+                end, f'<a class="figure" href="{name}"><img alt="" src="{name}"></a>{end}')
         self.headings = re.findall(r'<h[23] id="(.*?)">(.*?)<a class="anchor-link"', self.body)
 
     def markdown(self, source):
         """The HTML of a cell of text."""
         text = markdown2html(with_links(source, self.pages, self.papers))
         text = re.sub("<strong>(?=Gives|Time)", "<br><strong>", text)
+        text = re.sub('<img [^>]*src="(pictures/.*?)"[^>]*>',
+                      r'<a class="figure" href="\1">\g<0></a>', text)
         text = re.sub(r"<code>(python -m lessons\.yours.*?)</code>",
                       r'<a href="index.html#Write-it-yourself"><code>\1</code></a>', text)
         text = re.sub(r"<code>((?!yours/)[\w/]+\.py)(?:: \w+)?</code>", self.file, text)
@@ -199,5 +213,5 @@ class Page:
                 name = f"figures/{self.lesson.path.stem}_{len(self.figures)}.png"
                 self.figures[name] = b64decode(data["image/png"])
                 alt = escape(output.metadata.get("image/png", {}).get("alt", ""))
-                shown.append(f'<a href="{name}"><img alt="{alt}" src="{name}"></a>')
+                shown.append(f'<a class="figure" href="{name}"><img alt="{alt}" src="{name}"></a>')
         return shown

@@ -9,12 +9,11 @@
 Run it from the repository's root. Any word is a NAME. The same name has the same fault each time;
 `healthy` has none, and a name that begins with `hard` has two: one in the data, one elsewhere. Four
 measurements are free for each fault; each further one costs a tenth of the score, and each wrong
-diagnosis half of it. In a terminal the first command then waits for measurements and for a fault.
+diagnosis half of it.
 """
 
 import json
 import sys
-from contextlib import suppress
 from math import inf
 from pathlib import Path
 from zlib import crc32
@@ -123,21 +122,6 @@ def menu(name):
           "The patient `healthy` is there to compare.")
 
 
-def dialogue(name, run):
-    """Wait for measurements until the faults are named rightly, or nothing."""
-    number = len(faults_of(name)[0])
-    with suppress(EOFError):
-        while words := input(f"\nA measurement, {number} of the faults, or Enter to end: ").split():
-            if words[0] in MEASUREMENTS:
-                ask(name, run, words[0])
-            elif unknown := [word for word in words if word not in FAULTS]:
-                print(f"{unknown[0]}: neither{did_you_mean(unknown[0], [*MEASUREMENTS, *FAULTS])}")
-            elif len(words) != number:
-                print(f"{' '.join(words)}: expected {number} of the faults")
-            elif diagnose(name, run, words):
-                return
-
-
 def known(words, choices, kind):
     """Raises UserError for a word that is not among the choices, or for none at all."""
     for word in words or [""]:
@@ -172,8 +156,6 @@ def main(argv=None):
     else:
         show(f"patient {name}, {K} pairs a batch", chart(run))
         menu(name)
-        if sys.stdin and sys.stdin.isatty() and sys.stdout.isatty():
-            dialogue(name, run)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from convsim_mini.core.gradcheck import dense, numeric_gradient, relative_error
 from convsim_mini.core.layers import linear_forward, tanh_forward
 from convsim_mini.core.losses import batch_softmax_forward
 from convsim_mini.core.model import Model, embed, loss_and_gradients
-from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.packed import Packed, frequent_bigrams
 from convsim_mini.core.batches import Batch
 from convsim_mini.core.ranking import draw_candidates, precision
@@ -17,9 +16,9 @@ from convsim_mini.evaluation.response import ranks_of_truth, sides
 from convsim_mini.inference.tfidf import tfidf
 from convsim_mini.core.initial import initial_parameters
 
-from .training import K, NAMES, STEPS, copy_of, scores_of, touched, update_ratios, vectors
+from .training import K, NAMES, STEPS, scores_of, touched, update_ratios, vectors
 
-QUERIES, FIRST = 1_000, 32    # of P@1; pairs that are learned by heart
+QUERIES = 1_000    # of P@1
 
 
 def steps(run):
@@ -37,13 +36,6 @@ def direction(run):
         size = np.linalg.norm(down) * np.linalg.norm(moved)
         found[name] = (down * moved).sum() / size if size else 0.0
     return found
-
-
-def norms(run):
-    """The norm of each parameter's gradient, in the first step and in the last."""
-    return {f"{name}, {when} step": np.linalg.norm(
-                dense(run.grads[step][full], run.copies[step][full]))
-            for when, step in (("first", 0), ("last", STEPS - 1)) for name, full in NAMES.items()}
 
 
 def gradients(run):
@@ -64,20 +56,6 @@ def gradients(run):
         found[f"{name}, relative error"] = relative_error(ours, numeric)
         found[f"{name}, length ratio"] = np.linalg.norm(ours) / np.linalg.norm(numeric)
     return found
-
-
-def heart(run):
-    """32 pairs by heart: the loss at the start and after 40 steps without warm-up."""
-    model = run.model._replace(params=copy_of(run.copies[0]))
-    some = np.random.default_rng(run.config.seed).choice(run.corpus.train.pairs, FIRST, False)
-    batch, optimizer, optim = run.corpus.train.batch(some), Adaptive(model.params), run.config.optim
-    losses = []
-    for _ in range(40):
-        loss, grads = loss_and_gradients(model, batch)
-        grads.pop(run.parts.frozen, None)
-        optimizer.step(model.params, grads, optim.learning_rate, optim.table_learning_rate)
-        losses.append(float(loss))
-    return {"start": losses[0], "after 40 steps": losses[-1]}
 
 
 def scores(run):
@@ -182,14 +160,6 @@ def layers(run):
                 ("after the first layer", first), ("after tanh", hidden), ("at the end", last))}}
 
 
-def space(run):
-    """Vectors of 1,000 sentences of dev: mean cosine, directions in use."""
-    u = embed(run.model, run.corpus.dev.packed.part(0, 1_000)).astype(float)
-    mean, values = u.mean(axis=0), np.linalg.eigvalsh(u.T @ u)
-    return {"mean cosine": mean @ mean,
-            "directions": values.sum() ** 2 / max((values ** 2).sum(), 1e-12)}
-
-
 def read(run):
     """Five pairs of the first batch as text."""
     token, one = run.corpus.vocabulary.token, run.batches[0].sentences
@@ -198,8 +168,8 @@ def read(run):
 
 
 MEASUREMENTS = {function.__name__: function for function in (
-    steps, direction, norms, gradients, heart, scores, p1, words, split, batch, vocabulary, ids,
-    evaluation, layers, space, read)}
+    steps, direction, gradients, scores, p1, words, split, batch, vocabulary, ids, evaluation,
+    layers, read)}
 
 
 def measure(run, name):

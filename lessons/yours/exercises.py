@@ -278,6 +278,8 @@ EXERCISES = {
         ("(p * dp).sum(axis=1, keepdims=True)", "dp.mean(axis=1, keepdims=True)",
          "This is the plain mean of dp. The sum weights each dp with its p."),
         ("(p * dp)", "dp", "The p inside the sum is missing: Σ p dp, not Σ dp."),
+        ("(p * dp).sum(axis=1, keepdims=True)", "(p * dp).sum(axis=1)",
+         "keepdims=True is missing: each row's sum is taken off a column."),
         ("p * (dp - (p * dp).sum(axis=1, keepdims=True))", "p * (1 - p) * dp",
          "p (1 − p) is the slope of p_j by its own score. Each score moves all p of its row."),
         ("ds.T @ q", "ds @ q", "ds has to be transposed on the way to the keys."),

@@ -21,6 +21,7 @@ from .exercises import EXERCISES
 RIGHT, WRONG, STOPPED, NOT_YET = "right", "not right yet", "stopped", "not yet"
 SMALL = 1e-6                                                  # of a gradient check
 CLOSE = {np.float64: 1e-8, np.float32: 1e-4}                 # to `plain`'s numbers
+NO_KEEPDIMS = re.compile(r"shapes (\((\d+),\d+\) \(\2,\)|\((\d+),\) \(\3,\d+\))")    # (4,3) (4,)
 
 
 class Verdict(NamedTuple):
@@ -42,7 +43,9 @@ def errors_of(path):
             frame.lineno for frame in traceback.extract_tb(error.__traceback__)
             if frame.filename == str(path)]
         place = f"{path}, line {lines[-1]}" if lines else path
-        said = str(getattr(error, "msg", error)).partition("\n")[0]
+        said = str(getattr(error, "msg", error)).partition("\n")[0].strip()
+        if NO_KEEPDIMS.search(said):
+            said += "; does a sum or a mean over axis 1 lack keepdims=True?"
         raise UserError(f"{place}: {type(error).__name__}: {said}") from None
 
 
@@ -75,7 +78,7 @@ def judge(name, path, seed=0):
 
 def judge_function(name, backward, seed=0):
     """→ Verdict. Each case in float64, with a gradient check, then each in float32."""
-    forward, errors = getattr(plain, f"{name}_forward"), []
+    forward, errors, other_dtypes = getattr(plain, f"{name}_forward"), [], set()
     for dtype, (shapes, others, *normal) in itertools.product(CLOSE, EXERCISES[name].cases):
         rng = np.random.default_rng(seed)
         inputs = [rng.normal(*normal or (0, 1), shape).astype(dtype) for shape in shapes]
@@ -83,11 +86,14 @@ def judge_function(name, backward, seed=0):
         def run(*inputs):
             return forward(*inputs, *others)
 
+        def in_dtype(dy, cache):
+            return in_dtype_of(dy, backward(dy, cache), other_dtypes)
+
         def gradients(dy, cache):
-            return of_inputs(name, backward(dy, cache))
+            return of_inputs(name, in_dtype(dy, cache))
 
         try:
-            state, said = WRONG, complaints(name, backward, run, inputs)
+            state, said = WRONG, complaints(name, in_dtype, run, inputs)
         except UserError as error:
             state, said = STOPPED, [str(error)]
         if normal and dtype is np.float32:                      # whose digits do not reach that far
@@ -98,7 +104,9 @@ def judge_function(name, backward, seed=0):
         if said:
             return Verdict(state, [*said, named_inputs(forward, inputs, others)])
     return Verdict(RIGHT, [f"gradient check {max(errors):.0e}; the project's numbers on "
-                           f"{len(EXERCISES[name].cases)} sets of inputs, in float64 and float32"])
+                           f"{len(EXERCISES[name].cases)} sets of inputs, in float64 and float32",
+                           *(f"right, but {other}: dy can be float32, and so should be what you "
+                             "return; a new array takes dtype=dy.dtype" for other in other_dtypes)])
 
 
 def complaints(name, backward, forward, inputs):
@@ -127,9 +135,7 @@ def complaints(name, backward, forward, inputs):
 def wrong_form(exercise, found, right, rows):
     """What is wrong with the kind of a result, in one line, or None. rows: of the table"""
     if kind(found) != kind(right):
-        said = f"it returns {kind(found)}, expected {kind(right)}: {', '.join(exercise.gradients)}"
-        no_dtype = [re.sub(r"float\d+", "", kind(x)) for x in (found, right)]
-        return said + "; follow the dtype of dy" * (no_dtype[0] == no_dtype[1])
+        return f"it returns {kind(found)}, expected {kind(right)}: {', '.join(exercise.gradients)}"
     if exercise.gradients == ("places", "values"):
         places, values = found
         if places.ndim != 1 or values.ndim != 2 or len(places) != len(values):
@@ -155,6 +161,16 @@ def kind(x):
     if not isinstance(x, (np.ndarray, np.generic)):
         return type(x).__name__
     return "int array" if x.dtype.kind in "iu" else f"{x.dtype} array"
+
+
+def in_dtype_of(dy, result, others):
+    """A backward's result with its floats in the dtype of dy; `others` gets any other dtype."""
+    if type(result) is tuple:
+        return tuple(in_dtype_of(dy, x, others) for x in result)
+    if getattr(getattr(result, "dtype", None), "kind", "") != "f" or result.dtype == dy.dtype:
+        return result
+    others.add(str(result.dtype))
+    return result.astype(dy.dtype)
 
 
 def added_up(places, values, rows):

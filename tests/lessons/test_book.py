@@ -26,9 +26,6 @@ from lessons.book.contents import PARTS, STATIONS, all_lessons, solutions
 from lessons.book.pages import LINKED, Page, typeset, with_links
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.core.attention import attention_backward, attention_forward, timing_signal
-from convsim_mini.core.losses import batch_softmax_forward
-from convsim_mini.core.optim import adam
 
 FAILING = '''# %% [markdown]
 # # 30 · Fails
@@ -54,10 +51,13 @@ def test_cells_get_links_and_formulas_a_block_and_nothing_else():
             "d|x| = **x & y** < 1\n\n**y = x_i²**\n\nSo y = x_i * 2_i.")
     linked, code, formula, key, left = with_links(
         text, {"2": "02_a.html", "3": "03.html", "A": "A.html"}, ["mu-2018"]).split("\n\n")
-    assert code == "    x_i = 0" and left == "So y = x<sub>i</sub> * 2_i."
+    assert code == "    x_i = 0" and left == "So y~=~x<sub>i</sub> * 2_i.".replace("~", "\xa0")
     assert typeset("e^s_ij, σ^{2p} e^(−K/(K − 1)), dx̂_i some_name a.b_c 2^k") == (
         "e<sup>s<sub>ij</sub></sup>, σ<sup>2p</sup> e<sup>−K/(K − 1)</sup>, dx̂<sub>i</sub> "
         "some_name a.b_c 2<sup>k</sup>")
+    text = "so dx\n= dy Wᵀ, p (dp − 2) and 2 · 1 + 1 · 1 + 1 · 1 + 1 · 1 = 4 with ln 2"
+    assert with_links(text, {}).replace("\xa0", "~") == (    # a long formula may break before its =
+        "so dx~=~dy~W<sup>T</sup>, p~(dp~−~2) and 2~·~1~+~1~·~1~+~1~·~1~+~1~·~1 =~4 with ln~2")
     assert linked == ("See lessons [2](02_a.html), [3](03.html), [A](A.html) and 99 "
                       "([Mu and\nHe 2018](after.html#mu-2018), Li 2018).")
     text = "Mu and He's (2018), de Mu et al.'s (2018), Mu'\n(2018), Mu's 2018; not Mus (2018)"
@@ -195,9 +195,9 @@ def test_each_prediction_has_a_fold_with_its_answer_alone(lesson):
     assert before.count("<details") == before.count("</details>")
 
 
-@pytest.mark.parametrize("number", [pytest.param(0, marks=pytest.mark.long), 25])
-def test_notebooks_run_in_another_folder(number, tmp_path):
-    lesson = all_lessons()[number]
+def test_notebooks_run_in_another_folder(tmp_path):
+    lesson = all_lessons()[25]
+    (tmp_path / "made").mkdir()
     write_notebooks(tmp_path / "made", [lesson])
     (tmp_path / "made").rename(tmp_path / "moved")
     env = {**os.environ, "OMP_NUM_THREADS": "1", "IPYTHONDIR": str(tmp_path / "ipython")}
@@ -262,43 +262,9 @@ def test_no_page_is_wider_than_its_window_and_no_script_fails(clone, browser):
         for page in [*pages_of(clone), files_of(clone)[0]]:
             needed = opened(browser, page).run("document.documentElement.scrollWidth")
             assert needed <= width, page.name
+    opened(browser, pages_of(clone)[0]).run("document.querySelector('.figure').click()")
+    assert browser.run("document.querySelector('.figure').className") == "figure large"
     assert browser.console == []
-
-
-def circle():
-    """The loss of the four pairs at a scale of 5."""
-    u, v = (np.transpose([np.cos(np.radians(side)), np.sin(np.radians(side))])
-            for side in ([10, 100, 190, 280], [40, 75, 215, 260]))
-    return [f"{batch_softmax_forward(u, v, 5.0)[0]:.4f}"]
-
-
-def head():
-    """The mean of g: m = 256, without √m, which the library divides by; q, k, v, dy as drawn."""
-    n = 1 + np.arange(256) + 1024 * np.arange(24.0).reshape(4, 6, 1)
-    q, k, v, dy = np.sqrt(12) * (n * n * 0.6180339887498949 % 1 - 0.5)
-    _, cache = attention_forward(np.concatenate([16 * q, k, v], axis=1), np.array([0, 6]), 1)
-    dq = 16 * attention_backward(dy, cache)[:, :256]
-    return [f"{np.linalg.norm(dq, axis=1).mean() / 16}"]
-
-
-def clock():
-    signal = timing_signal(8, 512, np.float64)
-    return [f"{signal[0] @ signal[7] / 256:.4f}"]
-
-
-def bowl():
-    """The steps to a thousandth of the loss of momentum and of the library's Adam, axes turned."""
-    c, s, start = np.cos(np.radians(30)), 0.5, np.array([1, 1 / np.sqrt(1000)])
-    turn = np.array([[c, -s], [s, c]])
-    A = turn @ np.diag([1.0, 1000.0]) @ turn.T
-    x, y, (v, m, squares), steps = turn @ start, turn @ start, np.zeros((3, 2)), [0, 0]
-    while x @ A @ x > 2e-3:
-        v = 0.9 * v - 1e-3 * A @ x
-        x, steps[0] = x + v, steps[0] + 1
-    while y @ A @ y > 2e-3:
-        steps[1] += 1
-        adam([y], [A @ y], [m], [squares], steps[1], 0.01, 0.9, 0.999, 1e-8)
-    return [f"{count}.0" for count in steps]
 
 
 def test_each_piece_to_play_with_belongs_to_a_figure():
@@ -307,10 +273,13 @@ def test_each_piece_to_play_with_belongs_to_a_figure():
         assert f'show(figure, "{path.stem}")' in lessons, path.name
 
 
+# What the library gives: the loss of four pairs on a circle; the mean of a head's g, m = 256,
+# without the √m; the cosine of two positions; the steps to a thousandth of momentum and of Adam.
 @pytest.mark.parametrize("piece, sliders, expected", [
-    ("05_batch_softmax_loss", {"scale": 5}, circle),
-    ("12_who_gets_the_gradient", {"power": 8}, head), ("13_timing_signal", {"distance": 7}, clock),
-    ("16_optimisers", {"rate": -3, "momentum": 0.9, "adam": -2, "angle": 30}, bowl)])
+    ("05_batch_softmax_loss", {"scale": 5}, [0.0907]),
+    ("12_who_gets_the_gradient", {"power": 8}, [0.0672443]),
+    ("13_timing_signal", {"distance": 7}, [0.7349]),
+    ("16_optimisers", {"rate": -3, "momentum": 0.9, "adam": -2, "angle": 30}, [289, 588])])
 def test_a_piece_to_play_with_has_the_library_s_numbers(
         tmp_path, browser, piece, sliders, expected):
     script = (ROOT / "lessons" / "book" / "live" / f"{piece}.js").as_uri()
@@ -322,7 +291,7 @@ def test_a_piece_to_play_with_has_the_library_s_numbers(
                     "document.querySelector('#live').dispatchEvent(new Event('input'))")
     said = browser.run("document.querySelector('#said').textContent")
     numbers = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", said)]
-    for number in map(float, expected()):
+    for number in expected:
         assert any(np.isclose(number, found, rtol=1e-4, atol=0) for found in numbers), said
 
 

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))    # the lessons are no part of the package
 from lessons import claims
 
 LESSONS = ROOT / "lessons"
-TRAIN = ("00", "08", "18", "20", "21", "22", "23", "A", "B")    # some seconds or more
+TRAIN = ("00", "08", "15", "18", "20", "21", "22", "23", "A", "B")    # some seconds or more
 QUICK = {
     "19": {"steps=4000": "steps=2000"},
     "18": {"some_chat(40_000, PIECES)": "some_chat(6_000, PIECES)", "steps=80,": "steps=40,"},
@@ -81,6 +81,8 @@ OPPOSITES = [    # lesson, how its claim begins, text, the text in its place
      '"dk = ds q": ds,', '"dk = ds q": ds.swapaxes(1, 2),'),
     ("15", "the gradient's sign, pre-norm: 48",    # at random
      "for by_gradient in (False, True)", "for by_gradient in (False, False)"),
+    ("15", "a Transformer's P@1",    # not trained
+     "losses, P = train(model, config, corpus)", "losses, P = [0.0] * 9"),
     ("14", "scores padded / needed for a batch of 256",    # all sentences are of one length
      "np.array([min(len(tokens), 256) or 1 for tokens in chat])", "np.full(20_000, 18)"),
     ("01", "replies at random", "train(deaf, np.tile(P.mean(axis=0), (len(P), 1)))",

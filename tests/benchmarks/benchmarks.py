@@ -1,19 +1,21 @@
 """The speed tables of tests/README.md, measured again.
 
-    CONVSIM_DATA=DIR python tests/benchmarks/benchmarks.py [--only DAN Transformer text]
+    CONVSIM_DATA=DIR python tests/benchmarks/benchmarks.py [--only DAN Transformer] [--device gpu]
 
 The paper's DAN and Transformer (float32, SGD, without dropout) on real pairs, a training step and
-encoding; text to vectors. Every contender runs in a process of its own, because the thread pools of
-NumPy's and PyTorch's BLAS get in each other's way; they take turns for several rounds, and medians
-are compared. Children run without OPENBLAS_CORETYPE, so that OpenBLAS chooses the kernels that suit
-the processor. "Of sgemm" is a share of the rate of NumPy's 2048³ product in the same run. With
---busy N, N processes compute beside them all the time. Reads Reddit pairs where CONVSIM_DATA is
-set. Needs torch and what benchmark_text.py needs.
+encoding. Every contender runs in a process of its own, because the thread pools of NumPy's and
+PyTorch's BLAS get in each other's way; they take turns for several rounds, and medians are
+compared. One that fails has no row. Children run without OPENBLAS_CORETYPE, so that OpenBLAS
+chooses the kernels that suit the processor. "Of sgemm" is a share of the rate of one large product
+in the same run. With --busy N, N processes compute beside them all the time. --profile tells
+instead where the time of our steps goes. Reads Reddit pairs where CONVSIM_DATA is set. Needs torch.
 """
 
 import argparse
 import json
+import math
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,7 +23,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import contenders    # first: it makes the repository's folder known
-import benchmark_text
 from contenders import Case
 
 from convsim_mini.common.show import markdown
@@ -38,35 +39,47 @@ CASES |= {f"Transformer, {task}, 128 pairs{', similar lengths' if similar else '
               "transformer", task, 128, TRANSFORMER, "cpu", (1, 3, 1), similar)
           for task in ("training", "encoding") for similar in (False, True)}
 
+DAN_ON_GPU = {"convsim_mini": ("ours", CORES), "PyTorch": ("bag", CORES)}
+ON_GPU = {f"DAN, training, {size:,} pairs": Case("paper", "training", size, DAN_ON_GPU)
+          for size in (128, 1024)} | {
+    "DAN, encoding": Case("paper", "bulk", 500_000, DAN_ON_GPU, steps=(1, 1, 1)),
+    "Transformer, training, 128 pairs": Case("transformer", "training", 128, TRANSFORMER),
+    "Transformer, training, 1,024 pairs": Case("transformer", "training", 1024, {
+        name: TRANSFORMER[name] for name in ("convsim_mini", "sgemm")}),
+    "Transformer, encoding": Case("transformer", "bulk", 50_000, TRANSFORMER, steps=(1, 1, 1)),
+}
 
-def measure(name, case, rounds):
+
+def measure(name, case, rounds, profiled):
     """Table rows of a case; of PyTorch's DAN the better number of threads."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "batches.npz")
         padding = contenders.prepare(case, path, contenders.pair_files())
-        measured = contenders.in_turns(contenders.__file__, case.contenders,
-                                       [json.dumps(case), path], rounds)
-    _, _, rate, _ = measured.pop("sgemm", [0] * 4)
+        if profiled:
+            print(f"\n{name}", in_a_process("--profile", json.dumps(case), path), sep="\n")
+            return []
+        runs = {contender: [] for contender in case.contenders}
+        for _ in range(rounds):
+            for contender, (kind, threads) in case.contenders.items():
+                if text := in_a_process("--work", kind, json.dumps(case), path, threads=threads):
+                    runs[contender].append(json.loads(text))
+    measured = {name: tuple(map(statistics.median, zip(*some)))
+                for name, some in runs.items() if some}
+    _, _, rate = measured.pop("sgemm", [0] * 3)
     if case.contenders is DAN:
         slower = max((name for name in measured if "PyTorch" in name), key=measured.get)
         del measured[slower]
-    return rows(f"{name}, {padding:.0%} padding", measured, 1e3, "ms", rate)
+    ours, *_ = measured.get("convsim_mini", [math.nan])
+    return [[f"{name}, {padding:.0%} padding", contender, f"{1e3 * seconds:,.3g} ms",
+             f"{peak:,.0f} MB", f"{operations / rate:.0%}" if rate else "", f"{seconds / ours:.2f}"]
+            for contender, (seconds, peak, operations) in measured.items()]
 
 
-def rows(task, measured, scale, unit, rate=0):
-    """Table rows: measured: contender → (time, peak MB, operations a second); the first is ours."""
-    ours = next(iter(measured.values()))[0]
-    return [[task, name, f"{scale * time:,.3g} {unit}", f"{peak:,.0f} MB",
-             f"{more[0] / rate:.0%}" if rate else "", f"{time / ours:.2f}"]
-            for name, (time, peak, *more) in measured.items()]
-
-
-def text(lines, rounds):
-    """Table rows of text to vectors, and of preparing a corpus."""
-    seconds, sentences = benchmark_text.preparing()
-    return [*rows(f"text to vectors, {lines:,} lines", benchmark_text.peers(lines, rounds), 1,
-                  "µs a line"),
-            [f"preparing {sentences:,} sentences", "convsim_mini", f"{seconds:.1f} s", "", "", ""]]
+def in_a_process(*arguments, threads=CORES):
+    """What contenders.py prints; nothing, and its traceback on standard error, if it fails."""
+    done = subprocess.run([sys.executable, contenders.__file__, *arguments], stdout=subprocess.PIPE,
+                          text=True, env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+    return done.stdout if done.returncode == 0 else ""
 
 
 @contextmanager
@@ -84,19 +97,22 @@ def busy(processes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", default=[""], help="beginnings of tasks' names")
+    parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--busy", type=int, default=0, metavar="N")
+    parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     rate = contenders.sgemm()                                 # which loads the library
     from threadpoolctl import threadpool_info
     kernels = [pool["architecture"] for pool in threadpool_info() if "architecture" in pool]
     print(f"OpenBLAS: {kernels[0]}, {rate / 1e9:.0f} GFLOP/s at 2048³")
-    table, only = [], tuple(options.only)
+    table = []
     with busy(options.busy):
-        for name, case in CASES.items():
-            table += measure(name, case, options.rounds) if name.startswith(only) else []
-        table += text(options.lines, options.rounds) if "text".startswith(only) else []
+        for name, case in (ON_GPU if options.device == "gpu" else CASES).items():
+            if name.startswith(tuple(options.only)):
+                rows = measure(name, case, options.rounds, options.profile)
+                print(*map(" | ".join, rows), sep="\n", flush=True)
+                table += rows
     print(markdown(HEADERS, table))
 
 

@@ -2,16 +2,15 @@
 
 PyTorch is given the rows of words and bigrams ready-made; ours computes the bigrams in the step.
 
-    python contenders.py --prepare CASE FILE PAIRS…     writes the batches of a case
     python contenders.py --work CONTENDER CASE FILE     prints what a contender takes, see `work`
     python contenders.py --profile CASE FILE            prints where the time of our step goes
 """
 
 import json
 import os
+import pickle
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -33,7 +32,6 @@ class Case(NamedTuple):
     device: str = "gpu"
     steps: tuple = (20, 50, 10)    # to warm up; to time; between two looks at the clock
     similar: bool = False   # sentences of similar lengths in a batch
-    options: tuple = ()     # settings of the model
 
 
 def pair_files():
@@ -45,7 +43,10 @@ def pair_files():
 # ---------------------------------------------------------------- batches in a file
 
 def prepare(case, path, pairs):
-    """Write a Case's batches to a file; → the share of padding. pairs: files, or the default's."""
+    """Pickle a Case's batches, the number of words and the bigrams' keys; → the share of padding.
+
+    pairs: files; none, for the default corpus
+    """
     import numpy as np
 
     from convsim_mini.config import Config
@@ -64,37 +65,10 @@ def prepare(case, path, pairs):
     number = 1 if case.task == "bulk" else sum(case.steps[:2])
     batches = [corpus.train.batch(next(order)) for _ in range(number)]
     words = corpus.vocabulary.size
-    save_batches(path, batches, words,
-                 frequent_bigrams(corpus.train.packed, words, config.text.bigrams))
+    bigrams = frequent_bigrams(corpus.train.packed, words, config.text.bigrams)
+    Path(path).write_bytes(pickle.dumps([batches, words, bigrams]))
     lengths = [batch.sentences.lengths for batch in batches]
     return 1 - sum(some.sum() for some in lengths) / sum(some.max() * len(some) for some in lengths)
-
-
-def save_batches(path, batches, words, bigrams):
-    """Write Batches, a number and the bigrams' keys to a small .npz file.
-
-    words: more than every id; of at most 65,536 words an id takes 16 bits, as a length does
-    """
-    import numpy as np
-
-    arrays = {"words": words, "bigrams": bigrams}
-    for k, batch in enumerate(batches):
-        arrays[f"ids-{k}"] = batch.sentences.ids.astype(np.min_scalar_type(words - 1))
-        arrays[f"lengths-{k}"] = batch.sentences.lengths.astype(np.uint16)
-    np.savez_compressed(path, **arrays)
-
-
-def load_batches(path):
-    """What save_batches wrote: the list of Batches, words, bigrams."""
-    import numpy as np
-
-    from convsim_mini.core.packed import Packed, offsets_of
-    from convsim_mini.core.batches import Batch
-
-    file = np.load(path)
-    batches = [Batch(Packed(file[f"ids-{k}"].astype(np.int32), offsets_of(file[f"lengths-{k}"])))
-               for k in range(len(file.files) // 2 - 1)]
-    return [batches, int(file["words"]), file["bigrams"]]
 
 
 # ---------------------------------------------------------------- a step
@@ -102,8 +76,8 @@ def load_batches(path):
 def step_of(name, batches, words, bigrams, config, training, device):
     """A contender's function of k: one step on batch k, or its sentences' vectors.
 
-    name: "ours", "bag" (PyTorch's DAN) or a PyTorch Transformer: "padded", "packed", "nested", or
-    nested and "compiled". On a GPU a step returns before it is done.
+    name: "ours", "bag" (PyTorch's DAN) or a PyTorch Transformer: "padded", "packed". On a GPU a
+    step returns before it is done.
     """
     if name == "ours":
         return ours(batches, words, bigrams, config, training, device)
@@ -158,11 +132,11 @@ def torch_transformer(name, batches, words, config, training, device):
     from torch.nn import functional as F
 
     from convsim_mini.core.transformer import sort_by_length
-    from torch_twin import NestedTwin, PackedTwin, Padded, nested_batch, packed_batch, pad
+    from torch_twin import PackedTwin, Padded, packed_batch, pad
 
     kind, arguments_of = {
-        "padded": (Padded, pad), "packed": (PackedTwin, lambda some: packed_batch(some, config)),
-        "nested": (NestedTwin, nested_batch), "compiled": (NestedTwin, nested_batch)}[name]
+        "padded": (Padded, pad),
+        "packed": (PackedTwin, lambda some: packed_batch(some, config))}[name]
     twin, e = kind(config, words).to(device), config.layers[-1]
     response = torch.nn.Sequential(torch.nn.Linear(e, e), torch.nn.Tanh(),
                                    torch.nn.Linear(e, e)).to(device)
@@ -187,8 +161,6 @@ def torch_transformer(name, batches, words, config, training, device):
                        optimizers)
 
     twin.train(training)                     # evaluation opens nn.MultiheadAttention's fast path
-    if name == "compiled":                   # not the table: its gradient is sparse
-        twin.layers_over = torch.compile(twin.layers_over, dynamic=True)
     return step if training else torch.inference_mode()(embeddings)
 
 
@@ -218,28 +190,28 @@ def on(device, arguments):
 # ---------------------------------------------------------------- times
 
 def work(name, case, path):
-    """What a contender of a Case takes: seconds of a step, peak MB, operations a second, sentences.
+    """What a contender of a Case takes: seconds of a step, peak MB, operations a second.
 
-    Operations are those of a Transformer's products, 0 of a DAN's; sentences: of a batch.
+    Operations are those of a Transformer's products, 0 of a DAN's.
     """
-    from convsim_mini.training.options import config_of, parse
+    from convsim_mini.training.options import config_of
 
     settle(name)
     warm_up, timed, _ = case.steps
     if name == "sgemm":
-        return [0, 0, sgemm(case.device), 0]
-    batches, *sizes = load_batches(path)
-    config = config_of(parse(["--preset", case.preset, *case.options])).model
-    training, sentences = case.task == "training", batches[0].sentences
+        return [0, 0, sgemm(case.device)]
+    batches, *sizes = pickle.loads(Path(path).read_bytes())
+    config = config_of({"preset": case.preset}).model
+    training = case.task == "training"
     if case.task == "bulk" and name != "ours":
-        batches = by_length(sentences)
+        batches = by_length(batches[0].sentences)
     step = each = step_of(name, batches, *sizes, config, training, case.device)
     if case.task == "bulk":
         step = lambda k: [each(part) for part in range(len(batches))]    # noqa: E731
     seconds = step_time(step, case.steps, synchronizer(name, case.device))
     counted = 0 if config.encoder == "dan" else operations(
         batches[warm_up:], config, training) / timed
-    return [seconds, peak(), counted / seconds, len(sentences.lengths)]
+    return [seconds, peak(), counted / seconds]
 
 
 def profile(case, path):
@@ -247,12 +219,12 @@ def profile(case, path):
     import torch
     from torch.profiler import ProfilerActivity
 
-    from convsim_mini.training.options import config_of, parse
+    from convsim_mini.training.options import config_of
 
     settle("ours")
     (warm_up, timed, some), on_gpu = case.steps, case.device == "gpu"
-    batches, *sizes = load_batches(path)
-    config = config_of(parse(["--preset", case.preset, *case.options])).model
+    batches, *sizes = pickle.loads(Path(path).read_bytes())
+    config = config_of({"preset": case.preset}).model
     step, wait = ours(batches, *sizes, config, True, case.device), synchronizer("ours", case.device)
     step_time(step, (warm_up, some, some), wait)
     begin = time.perf_counter()
@@ -348,29 +320,9 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def in_turns(script, contenders, arguments, rounds):
-    """Let a script work for each contender, by turns: name → medians of what its runs printed.
-
-    contenders: name → (contender, threads), and workers where they are several; the script is
-    called with --work CONTENDER and the arguments, and prints a list of numbers as JSON
-    """
-    measured = {name: [] for name in contenders}
-    for _ in range(rounds):
-        for name, (contender, threads, *workers) in contenders.items():
-            mpiexec = [Path(sys.executable).with_name("mpiexec"), "-n", *map(str, workers)]
-            run = subprocess.run([*mpiexec[:3 * len(workers)], sys.executable, script, "--work",
-                                  contender, *arguments], check=True, stdout=subprocess.PIPE,
-                                 stdin=subprocess.DEVNULL,
-                                 env={**os.environ, "OMP_NUM_THREADS": str(threads)})
-            measured[name].append(json.loads(run.stdout))
-    return {name: tuple(map(statistics.median, zip(*runs))) for name, runs in measured.items()}
-
-
 if __name__ == "__main__":
     what, *arguments = sys.argv[1:]
-    if what == "--prepare":
-        prepare(Case(*json.loads(arguments[0])), *arguments[1:2], arguments[2:])
-    elif what == "--profile":
+    if what == "--profile":
         print(profile(Case(*json.loads(arguments[0])), arguments[1]))
     else:
         print(json.dumps(work(arguments[0], Case(*json.loads(arguments[1])), arguments[2])))

@@ -179,6 +179,7 @@ def test_precision_is_what_loops_over_candidates_give():
     ranks = true_ranks(candidate_scores(u, v_prime, candidates))
     assert precision(ranks, 1) == pytest.approx(100 * right / 250)
     assert precision(ranks, 100) == 100 and ranks.min() >= 1
+    assert true_ranks(np.array([[0.5, 0.4999996], [0.5, 0.499999]])).tolist() == [2, 1]
 
 
 def test_the_true_text_is_no_wrong_response_and_99_are_needed():
@@ -193,3 +194,5 @@ def test_the_true_text_is_no_wrong_response_and_99_are_needed():
     keys[:52, 1] = 7
     with pytest.raises(ValueError, match="52 of 150 are the same text"):
         draw_candidates(split._replace(keys=keys), 150)
+    with pytest.raises(ValueError, match="0 of 0 are the same text"):
+        draw_candidates(small_split(pairs=0), 150)

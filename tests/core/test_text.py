@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -236,10 +235,6 @@ def test_an_empty_sentence_is_one_unknown_token(vocabulary):
 def test_probabilities_are_shares_of_all_pieces(vocabulary):
     np.testing.assert_allclose(vocabulary.probabilities(), np.array([0, 5, 3, 3, 1]) / 12)
     assert Vocabulary([], []).probabilities().tolist() == [0]
-
-
-def test_a_vocabulary_is_rebuilt_through_json(vocabulary):
-    assert Vocabulary(**json.loads(json.dumps(asdict(vocabulary)))) == vocabulary
 
 
 # ---------------------------------------------------------------- packed sentences

@@ -18,8 +18,7 @@ from small_transformer import small_model
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch==2.13.0")
 from torch_twin import (    # needs torch
-    NestedTwin, PackedTwin, Padded, Twin, gradients, load, nested_batch, ours, packed_batch, pad,
-    torch_sentences,
+    PackedTwin, Padded, Twin, gradients, load, ours, packed_batch, pad, torch_sentences,
 )
 
 WORDS, BIGRAMS = 400, 1_000
@@ -112,11 +111,9 @@ def test_transformer_agrees_with_pytorchs_encoder_layers_to_1e_8(name):
     assert_equal_gradients(grads, twin)
 
 
-def test_the_packed_twins_are_the_padded_one():
+def test_the_packed_twin_is_the_padded_one():
     config = TRANSFORMERS["small"]
     packed, *_ = sort_by_length(random_batch(np.random.default_rng(0), pairs=8).sentences, 99)
-    for kind, arguments in ((PackedTwin, packed_batch(packed, config, torch.float64)),
-                            (NestedTwin, nested_batch(packed))):
-        twin = kind(config, WORDS, torch.float64)
-        expected = Padded.forward(twin, *pad(packed))
-        assert torch.allclose(twin(*arguments), expected, atol=1e-12)
+    twin = PackedTwin(config, WORDS, torch.float64)
+    expected = Padded.forward(twin, *pad(packed))
+    assert torch.allclose(twin(*packed_batch(packed, config, torch.float64)), expected, atol=1e-12)

@@ -176,9 +176,9 @@ def test_sources_are_asked_in_turn_and_without_any_the_way_out_is_told(official,
 
 # ---------------------------------------------------------------- checksums
 
-@pytest.mark.parametrize("damage", ["one bit", "cut at the end", "cut inside"])
-@pytest.mark.parametrize("name, path", [
-    ("snli", SNLI), ("cqa", "/alt.qcri.org/semeval2016_task3_test.zip"), ("stsbenchmark", SBERT)])
+@pytest.mark.parametrize("name, path, damage", [
+    ("snli", SNLI, "one bit"), ("stsbenchmark", SBERT, "cut at the end"),
+    ("cqa", "/alt.qcri.org/semeval2016_task3_test.zip", "cut inside")])
 def test_a_damaged_archive_keeps_nothing(name, path, damage, official, contents, tmp_path, capsys):
     """With a checksum (SNLI) and without. The server does not tell the length: cuts show late."""
     body = bytearray(contents[path.rsplit("/", 1)[1]])

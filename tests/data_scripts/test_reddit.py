@@ -40,6 +40,7 @@ def pairs_of(tmp_path, *dumps, number=1):
     "someone" is another person in each line.
     """
     for k, lines in enumerate(dumps):
+        tmp_path.mkdir(exist_ok=True)
         path = tmp_path / f"dump{k}"
         path.write_bytes(b"".join(one.replace(b'"someone"', b'"%d"' % place) + b"\n"
                                   for place, one in enumerate(lines)))
@@ -226,13 +227,6 @@ def test_a_comment_removed_takes_part_neither_as_input_nor_as_response(tmp_path,
     two = line(id="c2", parent="t1_c1", **REMOVED[reason])    # answer to one, answered by three
     assert pairs_of(tmp_path / "less", [one, two, three]) == []
     assert report_of(tmp_path / "less" / "parsed" / "00000")["removed"] == {reason: 1}
-
-
-@pytest.fixture(autouse=True)
-def folders(tmp_path):
-    """Those in which `pairs_of` works."""
-    for name in ("all", "less"):
-        (tmp_path / name).mkdir()
 
 
 # ---------------------------------------------------------------- pairing

@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import re
 import signal
 import subprocess
@@ -22,8 +21,6 @@ from data_scripts.prepare_reddit import WORK
 
 import synthetic_dumps
 from conftest import ROOT
-
-KILLS = 12
 
 # The script with smaller buckets, or dumps this small would fill only one.
 SMALL_BUCKETS = ("from data_scripts import prepare_reddit as script; "
@@ -55,8 +52,8 @@ def contents(out):
 
 @pytest.fixture(scope="module")
 def whole(dumps, tmp_path_factory):
-    """A run that nothing stopped: its folder, what it left there, and the seconds that it took."""
-    out, begin = tmp_path_factory.mktemp("whole") / "out", time.monotonic()
+    """A run that nothing stopped: its folder, what it left there."""
+    out = tmp_path_factory.mktemp("whole") / "out"
     process = start(dumps, out, "--workers", "1")
     _, errors = process.communicate()
     assert process.returncode == 0, errors.decode()
@@ -65,53 +62,24 @@ def whole(dumps, tmp_path_factory):
     assert report["pairs"] > 5_000 and report["duplicates"] > 5_000
     left = {path.name for path in out.iterdir()}
     assert left == {"pairs", "pairs.jsonl.zst", "cache", "report.json"}
-    return out, contents(out), time.monotonic() - begin
-
-
-def end_group(group):
-    """End what is left of a process group."""
-    with suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
+    return out, contents(out)
 
 
 # ---------------------------------------------------------------- always the same bytes
 
-@pytest.mark.long
-def test_killed_at_random_points_it_goes_on_and_leaves_the_same_bytes(
-        dumps, whole, tmp_path, request):
-    _, expected, seconds = whole
-    rng, kills, kept, attempt = random.Random(5), 0, 0, 0
-    while kills < KILLS:
-        out = tmp_path / f"out{attempt}"
-        process = start(dumps, out, "--workers", "2")
-        request.addfinalizer(lambda group=process.pid: end_group(group))
-        try:
-            process.wait(rng.uniform(0.2, 1) * seconds)
-        except subprocess.TimeoutExpired:
-            # By turns only the parent, whose processes must then end themselves, and all at once.
-            (os.killpg if kills % 2 else os.kill)(process.pid, signal.SIGKILL)
-            kills += 1
-        process.wait()                                        # its children may hold its pipe
-        finished = list((out / WORK).glob("*/*[0-9]"))
-        kept += bool(finished) and process.returncode != 0
-        if process.returncode == 0:                           # too quick: the next starts anew
-            assert contents(out) == expected
-            attempt += 1
-    assert kept                                               # some kill left finished work
-    process = start(dumps, out := tmp_path / f"out{attempt}", "--workers", "2")
-    assert process.communicate() and process.returncode == 0
-    assert contents(out) == expected
-
-
-def test_no_process_outlives_the_command(dumps, tmp_path):
-    process = subprocess.Popen([sys.executable, "-m", "data_scripts.prepare_reddit", dumps,
-                                "--out", tmp_path / "out"], cwd=ROOT, start_new_session=True,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    wait_until(lambda: any((tmp_path / "out" / WORK / "parsed").glob(".*/*")))
-    process.kill()
+@pytest.mark.parametrize("sign", [
+    "parsed/.*/*", pytest.param("joined/*/report.json", marks=pytest.mark.long)])
+def test_a_killed_command_leaves_no_process_and_goes_on_to_the_same_bytes(
+        dumps, whole, tmp_path, sign):
+    process = start(dumps, tmp_path / "out", "--workers", "2")
+    wait_until(lambda: any((tmp_path / "out" / WORK).glob(sign)) or process.poll() is not None)
+    process.kill()                                            # its processes must end themselves
     _, errors = process.communicate(timeout=300)              # until no one holds standard error
-    assert "Traceback" not in errors.decode()
+    assert process.returncode == -signal.SIGKILL and "Traceback" not in errors.decode()
     wait_until(lambda: not any(alive_in(process.pid)))
+    process = start(dumps, tmp_path / "out", "--workers", "2")
+    assert process.communicate() and process.returncode == 0
+    assert contents(tmp_path / "out") == whole[1]
 
 
 def alive_in(group):

@@ -96,14 +96,6 @@ def test_ties_stay_in_the_gold_files_order_and_ten_count():
 
 # ---------------------------------------------------------------- the model
 
-def test_the_own_set_under_a_run(trained, capsys):
-    evaluation.main([str(trained[0])], "cqa")
-    out = capsys.readouterr().out
-    assert "built-in set: 10 questions, 60 pairs" in out and cqa.OWN_NOTE in out
-    for row in ("search engine's order", "trained", "TF-IDF cosine"):
-        assert re.search(rf"^{row} +\d", out, re.MULTILINE)
-
-
 def test_the_models_row_is_the_cosines_that_encode_gives(encoder):
     questions = cqa.read(cqa.OWN)
     found = cqa.scores(None, questions, lambda texts: 3.0 * encoder.encode(texts))

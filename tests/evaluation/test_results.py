@@ -12,8 +12,7 @@ import pytest
 from convsim_mini.evaluation import EVALUATIONS, __main__ as evaluation, compare, cqa
 from convsim_mini.evaluation.cqa import Candidate, Question
 from convsim_mini.evaluation.metrics import difference, without_interval
-from convsim_mini.evaluation.results import Measured, PUBLISHED, cell, grid, measured, show
-from convsim_mini.training.run import load_run
+from convsim_mini.evaluation.results import Measured, PUBLISHED, cell, grid, show
 
 
 @pytest.fixture
@@ -76,22 +75,6 @@ def test_a_new_evaluation_is_one_module_and_one_name_in_a_list(trained, toy, tmp
     assert "nan" not in shown and re.search("^run .* mean, toy latest$", shown, re.MULTILINE)
     assert re.search(r"^mean of run, other .* 1\.8 ± 0\.0$", shown, re.MULTILINE)
     assert re.search(r"^other − run .* \+0\.0 \[\+0\.0, \+0\.0\]$", shown, re.MULTILINE)
-
-
-def test_json_holds_the_figures_that_the_tables_show(trained, capsys):
-    evaluation.main([str(trained[0]), "--on", "response", "sts", "--json"])
-    shown = capsys.readouterr()
-    found = {(row["task"], row["data"], row["row"]): row
-             for row in map(json.loads, shown.out.splitlines())}
-    one, = measured(load_run(trained[0]), None, ["sts"])
-    assert shown.err == ""
-    assert {task for task, *_ in found} == {"response", "sts"}
-    for row, figures in one.figures().items():
-        for metric, figure in figures.items():
-            shown = [np.nan if x is None else x for x in found["sts", "built-in set", row][metric]]
-            assert shown == pytest.approx(figure, nan_ok=True, abs=1e-3)
-    paper = found["response", "test", "the paper: DAN, other inputs"]
-    assert paper["P@1"] == [56.1, None, None]
 
 
 def test_a_table_with_many_metrics_is_turned_and_a_missing_figure_is_a_dash():

@@ -319,11 +319,3 @@ def test_no_panel_is_wider_than_its_window_and_dark_is_dark(browser, server):
             ink = browser.run("getComputedStyle(document.body).color")
             assert ink == ("rgb(255, 255, 255)" if dark else "rgb(0, 0, 0)")
     browser.look(1280, 900)
-
-
-def test_a_mistake_in_the_page_would_be_seen(browser, server):
-    visit(browser, server, "learning")
-    browser.run("setTimeout(() => no_such_thing())")
-    browser.run("fetch('nothing')")
-    browser.wait_for("new Promise(done => setTimeout(() => done(true), 300))")
-    assert "no_such_thing is not defined" in str(browser.console) and "403" in str(browser.console)

@@ -4,7 +4,6 @@ import ctypes
 import re
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -18,15 +17,6 @@ ARCHITECTURES = ("sm_80", "sm_90", "sm_100")                  # A100, H100 and H
 # What cupy.RawModule adds, without the folders of CuPy's headers; -v: ptxas prints registers.
 OPTIONS = ("--std=c++17", "-ftz=true", "--device-as-default-execution-space",
            "--ptxas-options=-v")
-
-
-class Kernel(NamedTuple):
-    """What a kernel takes of a GPU. registers: of a thread; spilled, shared: bytes, of a block."""
-
-    name: str
-    registers: int
-    spilled: int
-    shared: int
 
 
 def library(cuda):
@@ -48,7 +38,7 @@ def nvrtc(request):
 
 
 def compiled(nvrtc, source, architecture):
-    """→ list of the source's Kernels; raises ValueError with NVRTC's log."""
+    """→ what ptxas tells of the source's kernels; raises ValueError with NVRTC's log."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     options = [option.encode() for option in (*OPTIONS, f"-arch={architecture}")]
     assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None,
@@ -61,49 +51,19 @@ def compiled(nvrtc, source, architecture):
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
     if error:
         raise ValueError(log.value.decode())
-    return list(kernels_in(log.value.decode()))
-
-
-def kernels_in(log):
-    """The Kernels that ptxas tells of; what functions inside a kernel spill counts as its own."""
-    for part in log.split("Compiling entry function '")[1:]:
-        shared = re.search(r"(\d+) bytes smem", part)
-        yield Kernel(part.partition("'")[0], int(re.search(r"Used (\d+) registers", part)[1]),
-                     sum(map(int, re.findall(r"(\d+) bytes spill", part))),
-                     int(shared[1]) if shared else 0)
-
-
-def check(nvrtc, source, architecture):
-    """Compile, print what each kernel takes, refuse one that spills."""
-    found = compiled(nvrtc, source, architecture)
-    assert len(found) == len(re.findall(r'extern "C"\s+__global__', source))
-    for kernel in found:
-        print(f"{kernel.name:40}{architecture:>14}{kernel.registers:11}{kernel.spilled:9}"
-              f"{kernel.shared:9}")
-    assert not [kernel for kernel in found if kernel.spilled]
+    return log.value.decode()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("file", cuda.FILES)
 def test_every_kernel_compiles_and_none_spills(nvrtc, file, dtype):
-    print(f"\n{f'{file}, {dtype.__name__}':40}  architecture  registers  spilled   shared")
     widths = (64, 125) if "attention" in file else (64,)      # of a head: the paper's, the small
     for architecture in ARCHITECTURES:
         for width in widths:
-            check(nvrtc, cuda.source(file, dtype, width), architecture)
-
-
-SPILLS = """
-extern "C" __global__ void __launch_bounds__(1024, 2) spills(float* x) {
-    float value[64];    // at the same time, where two blocks leave 32 registers a thread
-    #pragma unroll
-    for (int k = 0; k < 64; ++k) value[k] = x[k * 1024 + threadIdx.x];
-    #pragma unroll
-    for (int k = 0; k < 64; ++k) x[threadIdx.x * 64 + k] = value[63 - k];
-}
-"""
-
-
-def test_a_kernel_that_spills_is_seen(nvrtc):
-    with pytest.raises(AssertionError, match="spills"):
-        check(nvrtc, SPILLS, "sm_90")
+            source = cuda.source(file, dtype, width)
+            told = compiled(nvrtc, source, architecture)
+            print(f"\n{file}, {dtype.__name__}, {width}", told)
+            kernels = len(re.findall(r'extern "C"\s+__global__', source))
+            assert told.count("Compiling entry function") == kernels
+            assert told.count(" bytes spill stores") >= kernels
+            assert not re.search(r"[1-9]\d* bytes spill", told)

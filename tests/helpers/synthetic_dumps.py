@@ -1,13 +1,20 @@
 """Monthly dumps of any size that no one wrote: Zipf's words in the fields and types of real ones.
 
-Each year's fields and their JSON types are those measured in real dumps; test_reddit.py compares
-them where the measurements are at hand. Threads, deletions, robots, links, entities, duplicates,
-children before their parents and parents that never come are there too.
+Each year's fields and their JSON types are those measured in real dumps. Threads, deletions,
+robots, links, entities, duplicates, children before their parents and parents that never come are
+there too. NUMBER dumps of a million comments:
+
+    python -m tests.helpers.synthetic_dumps FOLDER NUMBER
 """
 
 import json
+import sys
+from itertools import cycle
+from pathlib import Path
 
 import numpy as np
+
+from convsim_mini.common.lines import zstd
 
 SPLIT = 50_000    # comments made at a time; replies stay inside such a part
 
@@ -143,3 +150,9 @@ def _changed(body, kind, who):
 def _name(number):
     """Base 36, as Reddit writes ids."""
     return np.base_repr(number, 36).lower()
+
+
+if __name__ == "__main__":
+    for k, year in zip(range(int(sys.argv[2])), cycle(FIELDS)):
+        with zstd.open(Path(sys.argv[1], f"RC_{year}-{k:02d}.zst"), "wb") as stream:
+            write_dump(stream, 1_000_000, year, k + 1)

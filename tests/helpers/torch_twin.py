@@ -1,7 +1,7 @@
 """The same models in PyTorch, as its users would write them: for parity and benchmarks.
 
-Twin is the DAN with its tasks. Three write the Transformer: padded; packed in groups of sentences
-of equal length; packed in nested tensors.
+Twin is the DAN with its tasks. Two write the Transformer: padded; packed in groups of sentences of
+equal length.
 """
 
 import math
@@ -10,7 +10,6 @@ from collections import OrderedDict
 import numpy as np
 import torch
 from torch import nn
-from torch.nested import nested_tensor_from_jagged
 from torch.nn import functional as F
 
 from convsim_mini.core.attention import groups, timing_signal
@@ -140,15 +139,6 @@ class Padded(nn.Module):
             y = y + self.bag(bag * math.sqrt(self.config.embedding_dim) / lengths.sqrt()[:, None])
         return F.normalize(y, dim=1)
 
-    def of_words(self, x, attend):
-        """The layers over (N, d), all words without padding. attend: qkv (N, 3d) → (N, d)."""
-        for layer in self.layers:
-            qkv = F.linear(layer.norm1(x), layer.self_attn.in_proj_weight,
-                           layer.self_attn.in_proj_bias)
-            x = x + layer.self_attn.out_proj(attend(qkv))
-            x = x + layer.linear2(F.relu(layer.linear1(layer.norm2(x))))
-        return self.norm(x)
-
 
 def pad(packed):
     """A Packed as ids (B, T) and mask (B, T), padded to its longest sentence."""
@@ -169,18 +159,18 @@ class PackedTwin(Padded):
         length)]; pool: CSR (B, N).
         """
         d, heads = self.config.embedding_dim, self.config.heads
-
-        def attend(qkv):
-            parts = []
+        x = self.table(ids) * math.sqrt(d) + self.signal[positions]
+        for layer in self.layers:
+            attention, parts = layer.self_attn, []
+            qkv = F.linear(layer.norm1(x), attention.in_proj_weight, attention.in_proj_bias)
             for first, last, length in sentences:
                 q, k, v = qkv[first:last].view(
                     -1, length, 3, heads, d // heads).permute(2, 0, 3, 1, 4)
                 out = F.scaled_dot_product_attention(q, k, v)             # (g, h, n, d/h)
                 parts.append(out.transpose(1, 2).reshape(-1, d))
-            return torch.cat(parts)
-
-        x = self.of_words(self.table(ids) * math.sqrt(d) + self.signal[positions], attend)
-        return F.normalize(self.linear(pool @ x), dim=1)
+            x = x + attention.out_proj(torch.cat(parts))
+            x = x + layer.linear2(F.relu(layer.linear1(layer.norm2(x))))
+        return F.normalize(self.linear(pool @ self.norm(x)), dim=1)
 
 
 def packed_batch(packed, config, dtype=torch.float32):
@@ -189,48 +179,7 @@ def packed_batch(packed, config, dtype=torch.float32):
     pool = torch.sparse_csr_tensor(torch.from_numpy(packed.offsets), torch.arange(len(packed.ids)),
                                    (1 / lengths.to(dtype)).repeat_interleave(lengths),
                                    (len(lengths), len(packed.ids)))
-    return (torch.from_numpy(packed.ids).long(), positions_in(packed)[0],
+    places = torch.arange(len(packed.ids)) - torch.from_numpy(
+        packed.offsets[:-1]).repeat_interleave(lengths)
+    return (torch.from_numpy(packed.ids).long(), places,
             [tuple(group) for group in groups(packed.offsets, config.heads)], pool)
-
-
-class NestedTwin(Padded):
-    """The same without padding by PyTorch's nested tensors: one call of attention for all lengths.
-
-    On a GPU that is its memory-efficient kernel, in float32 too. Only dense operations follow, so
-    that torch.compile can take the layers as one graph.
-    """
-
-    def forward(self, ids, positions, sentences, offsets, longest):
-        """→ (B, e).
-
-        ids, positions, sentences: (N,) word, place and sentence; offsets: (B+1,); longest: words.
-        """
-        x = self.table(ids) * math.sqrt(self.config.embedding_dim)
-        return self.layers_over(x, positions, sentences, offsets, longest)
-
-    def layers_over(self, x, positions, sentences, offsets, longest):
-        """All but the table, whose sparse gradient torch.compile does not know."""
-        d, heads = self.config.embedding_dim, self.config.heads
-
-        def attend(qkv):
-            q, k, v = (nested_tensor_from_jagged(part.contiguous().view(-1, heads, d // heads),
-                                                 offsets, min_seqlen=1, max_seqlen=longest)
-                       .transpose(1, 2) for part in qkv.chunk(3, dim=1))  # (B, h, n, d/h), ragged n
-            return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).values().reshape(-1, d)
-
-        x, lengths = self.of_words(x + self.signal[positions], attend), offsets.diff()[:, None]
-        total = x.new_zeros(len(lengths), d).index_add(0, sentences, x)
-        return F.normalize(self.linear(total / lengths), dim=1)
-
-
-def nested_batch(packed):
-    """A Packed as the arguments of NestedTwin.forward."""
-    return (torch.from_numpy(packed.ids).long(), *positions_in(packed),
-            torch.from_numpy(packed.offsets), int(packed.lengths.max()))
-
-
-def positions_in(packed):
-    """The place of each word in its sentence, and the number of the sentence: (N,) each."""
-    lengths, offsets = torch.from_numpy(packed.lengths), torch.from_numpy(packed.offsets)
-    sentences = torch.arange(len(lengths)).repeat_interleave(lengths)
-    return torch.arange(len(packed.ids)) - offsets[sentences], sentences

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +17,7 @@ from convsim_mini.core.loop import rates
 from convsim_mini.training.dev import drawn
 from convsim_mini.training.start import initial_model
 from convsim_mini.training.run import describe, load_run, newest
-from convsim_mini.training.tasks import Tasks, steps_of_tasks, with_steps
+from convsim_mini.training.tasks import Tasks, with_steps
 
 from conftest import SMALL, command, generate_pairs, parse_config, weights
 
@@ -223,8 +223,3 @@ def test_steps_follow_from_epochs_where_only_these_are_given(options, steps, tmp
     config = parse_config([*options, *sizes])
     nli = SimpleNamespace(pairs=400) if config.nli_task else None
     assert with_steps(config, Tasks(SimpleNamespace(pairs=1_000), nli)).steps == steps
-
-
-def test_steps_are_spread_over_the_tasks():
-    config = replace(parse_config([]), task="multitask", nli_share=0.3)
-    assert [steps_of_tasks(config, steps) for steps in (0, 3, 10)] == [(0, 0), (3, 0), (7, 3)]

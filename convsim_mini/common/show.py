@@ -19,6 +19,11 @@ def markdown(header, rows):
     return tabulate(rows, header, "pipe", disable_numparse=True)
 
 
+def latex(header, rows):
+    """A table in LaTeX, for the package booktabs."""
+    return tabulate(rows, header, "latex_booktabs", disable_numparse=True)
+
+
 def new_figure(columns=1):
     """A Figure with plots side by side, each usually half a page wide, and its axes."""
     from matplotlib.figure import Figure    # takes half a second, and most commands draw nothing

@@ -244,7 +244,7 @@ def test_of_two_that_prepare_one_corpus_the_second_takes_the_firsts(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the signal would end Python's own processes")
-def test_a_signal_while_pairs_are_prepared_shows_nothing_and_leaves_nothing(
+def test_a_signal_while_pairs_are_prepared_says_what_is_lost_and_leaves_nothing(
         pair_file, tmp_path):
     words = ["convsim_mini.train", *SMALL, "--pairs", *[pair_file] * 25, "--cache", "cache"]
     process = subprocess.Popen(
@@ -254,7 +254,10 @@ def test_a_signal_while_pairs_are_prepared_shows_nothing_and_leaves_nothing(
     wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("cache/.*/*")),
              process)
     os.killpg(process.pid, signal.SIGINT)                     # like a terminal: to all processes
-    assert ended(process) == (b"", b"") and process.returncode == 130
+    output, errors = ended(process)
+    assert (output, process.returncode) == (b"", 130) and errors.strip() == (
+        b"stopped while the pairs were prepared; nothing of that is kept: the same command starts "
+        b"over")
     assert not [*(tmp_path / "cache").iterdir()] and not (tmp_path / "run").exists()
 
 

@@ -132,7 +132,7 @@ def test_nothing_is_near_an_empty_query_and_equal_scores_keep_the_rows_order(enc
 
 
 def test_near_copies_are_one_hit_with_the_best_of_them_and_no_row_is_lost(encoder, pairs):
-    texts = [text for pair in pairs[:100] for text in pair] + ["!", "?", "tufome", "Tufome!"]
+    texts = [text for pair in pairs[:100] for text in pair] + ["\u2603", "?", "tufome", "Tufome!"]
     searched = index_of(encoder, rows_of_texts(texts))
     cosines = np.array([*searched.tfidf.scores(texts)])
     scores = encoder.encode(QUERIES) @ searched.vectors.T + [*searched.tfidf.scores(QUERIES)]
@@ -143,7 +143,7 @@ def test_near_copies_are_one_hit_with_the_best_of_them_and_no_row_is_lost(encode
                 group = free & ((cosines[best] > 0.7) | [text == texts[best] for text in texts])
                 found.append((best + 1, group.sum()))
                 free &= ~group
-        assert [(hit.number, hit.copies) for hit in hits] == found and 3 < len(found) < 150
+        assert [(hit.number, hit.copies) for hit in hits] == found and 3 < len(found) < 180
         assert [hit.number for hit in few] == [number for number, _ in found[:3]]
         others = [hit.others for hit in hits if hit.row == {"line": "Tufome!"}]
         assert not others or others == [[{"line": "tufome"}]]
@@ -186,8 +186,9 @@ def test_the_best_answers_are_those_of_the_response_side(table, encoder, pairs, 
         assert shown.startswith(
             f"{question}\n  {scores[best]:.3f} = {meanings[best]:.3f} meaning + "
             f"{scores[best] - meanings[best]:.3f} words  {pairs[best][1]}")
-        assert (
-            f"         ticket: T{best + 1}\n         question: {pairs[best][0]}\n") in shown
+        values = [f"         {name}: {value}\n" for name, value in (
+            ("ticket", f"T{best + 1}"), ("question", pairs[best][0]))]
+        assert 0 < shown.index(values[0]) < shown.index(values[1])
         assert shown.count("ticket: ") >= 4
         lines = said(question, "--json", "--top", 4, *source).splitlines()
         assert len(lines) == 4 and json.loads(lines[0])["number"] == best + 1

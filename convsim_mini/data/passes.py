@@ -81,8 +81,8 @@ def _tokenize(work, off=()):
     """Do a process's work on (path, the file's number, Pairs); → the path.
 
     It pickles of the pairs that are kept the sentences, as a Packed of places in a list of words;
-    this list; their Origins; how many are removed, by side and rule, and one for each; and the first
-    that are kept, as written.
+    this list; their Origins; how many are removed, by side and rule; the last of each such; and the
+    first that are kept, as written.
     """
     path, file, pairs = work
     rules = [left_out(pair, off) for pair in pairs]

@@ -94,7 +94,7 @@ def corpus_report(report):
     shown = "".join(f"  {one_line(text, 50)} → {one_line(reply, 50)}\n"
                     for text, reply in report["examples"])
     lost = "".join(f"\nRemoved, for example ({side}; --text.filters_off {rule} keeps such texts): "
-                   f"{one_line(report['lost'][f'{side}: {rule}'][FIELDS.index(side)], 50)}"
+                   f"{one_line(report['lost'][f'{side}: {rule}'][FIELDS.index(side)], 100)}"
                    for rule in RULES for side in FIELDS if rule != "no_text"
                    if report["removed"].get(f"{side}: {rule}", 0) > report["read"] / 100)
     counted = table(["the corpus, after the paper's filters", ""], rows)

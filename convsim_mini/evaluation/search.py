@@ -77,11 +77,11 @@ def figures(ranks):
     """Ranks (q,) → metric → (value, low, high)."""
     reciprocal = 100 / ranks
     return {"hit@1": per_cent(ranks <= 1), "hit@5": per_cent(ranks <= 5),
-            "MRR": (reciprocal.mean(), *bootstrap_interval(np.mean, reciprocal))}
+            "MRR": tuple(map(float, (reciprocal.mean(), *bootstrap_interval(np.mean, reciprocal))))}
 
 
 def lead(found):
-    """A sentence: does the search find more than the better of TF-IDF and BM25? found: as `ranks`"""
+    """A sentence: is the search ahead of the better of TF-IDF and BM25? found: from `ranks`"""
     search, _, *of_words = found
     best = max(of_words, key=lambda way: (found[way] == 1).mean())
     gap = difference(np.mean, *(100.0 * (found[way] == 1) for way in (search, best)))

@@ -212,9 +212,10 @@ class Index:
 
         The first row of a group has its best score, (n,); the others are near copies of it.
         """
-        distinct, groups = np.flatnonzero(self.copies), []
+        distinct = np.flatnonzero(self.copies)
         for wide in (8 * top, 64 * top, len(distinct)):       # wider if too many are copies
-            rest, groups = distinct[nearest(scores[distinct], wide)], []
+            groups: list[np.ndarray] = []
+            rest = distinct[nearest(scores[distinct], wide)]
             words, free = self.by_row[rest], np.ones(len(rest), bool)
             while free.any() and len(groups) < top:
                 best = free.argmax()

@@ -24,7 +24,7 @@ from convsim_mini.config import TextConfig
 from convsim_mini.data import pairs as pairs_module
 from convsim_mini.data import passes, prepare
 from convsim_mini.data.passes import origins_of, share_of, some_pairs
-from convsim_mini.data.prepare import load_corpus
+from convsim_mini.data.prepare import corpus_report, load_corpus
 from convsim_mini.data.split import SPLITS, split_pairs, text_key
 from convsim_mini.data.layouts import Reading
 from convsim_mini.core.text import tokenize
@@ -284,6 +284,15 @@ def test_a_filter_that_is_off_removes_nothing(pairs, text_config, prepared):
     for off, removed in (([], 3), (["long"], 2), (["long", "link_or_mention"], 1)):
         corpus = prepared(some, replace(text_config, filters_off=off))
         assert sum(corpus.report["removed"].values()) == removed
+
+
+def test_a_filter_that_removes_much_shows_a_text_and_how_to_keep_such(pairs, prepared):
+    some = [*pairs, *[("12 34 56", "why")] * 45, *[("well", "@you")] * 44, ("https is", "a word")]
+    text = corpus_report(prepared(some).report)
+    shown = [line for line in text.splitlines() if line.startswith("Removed")]
+    assert shown == ["Removed, for example (input; --text.filters_off not_alphabetic keeps such "
+                     "texts): 12 34 56", "Removed, for example (response; --text.filters_off "
+                     "link_or_mention keeps such texts): @you"]
 
 
 @pytest.mark.parametrize("change, told", [

@@ -125,7 +125,7 @@ def test_a_task_without_its_data_is_named_and_a_second_page_replaces_nothing(
     lines = (tmp_path / "tables.tex").read_text(encoding="utf-8").splitlines()
     begin, end = (lines.index(rf"\{word}{{tabular}}" + "{lrrrrr}"[:8 * (word == "begin")])
                   for word in ("begin", "end"))
-    assert r"{[}95\% interval{]}" in lines[begin + 2] and lines[0].startswith("% STS built-in set")
+    assert r"{}[95\% interval]" in lines[begin + 2] and lines[0].startswith("% STS built-in set")
     assert all(line.startswith("%") or not line for line in lines[:begin] + lines[end + 1:])
 
 

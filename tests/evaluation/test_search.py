@@ -49,7 +49,7 @@ def test_ranks_count_different_texts_and_of_equal_scores_the_right_one_is_last(e
     cosines = encoder.encode([*asked]) @ encoder.encode(texts).T
     best = [max(of_query[texts.index(text)] for text in right)
             for of_query, right in zip(cosines, asked.values())]
-    for rank, of_query, (query, right), score in zip(found["meaning"], cosines, asked.items(), best):
+    for rank, of_query, right, score in zip(found["meaning"], cosines, asked.values(), best):
         wrong = [cosine for cosine, text in zip(of_query, texts) if text not in right]
         assert rank == 1 + np.sum(np.array(wrong) >= score - 1e-6)
     hits = encoder.search(index, "parcel lost")

@@ -178,7 +178,8 @@ def test_a_run_that_no_step_makes_better_keeps_its_initial_values(config, monkey
             "--init") in summary(found)
     monkeypatch.undo()
     on_dev(monkeypatch, 50.0, 49.0, 30.0, 49.5, 20.0)
-    again = train.train(config("again", ["--init", str(found.folder)]))
+    again = train.train(config("again", ["--init", str(found.folder),
+                                        "--cache", str(tmp_path / "cache")]))
     assert again.step == 0 and f"improve them: {found.folder} was trained on the same pairs." in (
         summary(again))
 

@@ -93,12 +93,12 @@ def corpus_report(report):
     rows.append(["wrong candidates from the same conversation, test", f"{report['same']:.1%}"])
     shown = "".join(f"  {one_line(text, 50)} → {one_line(reply, 50)}\n"
                     for text, reply in report["examples"])
-    lost = "".join(f"\nRemoved, for example ({side}; --text.filters_off {rule} keeps such texts): "
-                   f"{one_line(report['lost'][f'{side}: {rule}'][FIELDS.index(side)], 100)}"
-                   for rule in RULES for side in FIELDS if rule != "no_text"
-                   if report["removed"].get(f"{side}: {rule}", 0) > report["read"] / 100)
+    lost = [f"Removed, for example ({side}; --text.filters_off {rule} keeps such texts): "
+            f"{one_line(report['lost'][f'{side}: {rule}'][FIELDS.index(side)], 100)}"
+            for rule in RULES for side in FIELDS if rule != "no_text"
+            if report["removed"].get(f"{side}: {rule}", 0) > report["read"] / 100]
     counted = table(["the corpus, after the paper's filters", ""], rows)
-    return f"{counted}\n{lost}\n\nThe first pairs:\n{shown}".replace("\n\n\n", "\n\n")
+    return "\n\n".join(filter(None, [counted, "\n".join(lost), f"The first pairs:\n{shown}"]))
 
 
 def _cache_key(paths, text, reading, vocabulary):

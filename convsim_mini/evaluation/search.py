@@ -16,7 +16,6 @@ import numpy as np
 from ..common.cli import UserError, errors_in_one_line
 from ..core.ranking import settled
 from ..data.layouts import Reading
-from ..data.pairs import read_rows
 from ..data.texts import id_of, text_of
 from ..inference.index import WORDS, index_of, rows_of_file
 from ..inference.sentence_encoder import encoder_of
@@ -35,19 +34,17 @@ def read_queries(path, texts, encoding="utf-8"):
 
     Lines without a query are skipped. Raises UserError if a right row is not there.
     """
-    known, asked, number = {*texts}, {}, 0
-    for row in (row for part in read_rows(path, reading=Reading((QUERY,), encoding))
-                for row in part.rows):
-        number, right = number + 1, text_of(row.get(RIGHT))
-        place = id_of(row.get(RIGHT))
+    known, asked, reading = {*texts} - {""}, {}, Reading((QUERY,), encoding, side=0)
+    for number, row in enumerate(rows_of_file(path, reading).rows, start=1):
+        query, right = (text_of(row.get(name)) for name in (QUERY, RIGHT))
+        place = id_of(right)
         if right not in known and place.isdecimal() and 0 < int(place) <= len(texts):
             right = texts[int(place) - 1]
-        if not (query := text_of(row.get(QUERY))):
-            continue
-        if not right or right not in known:
+        if query and right not in known:
             raise UserError(f'{path}: row {number}: "{RIGHT}" is {right!r}; expected the text of a '
                             f"row that has one, or its number, 1 to {len(texts):,}")
-        asked.setdefault(query, set()).add(right)
+        if query:
+            asked.setdefault(query, set()).add(right)
     if not asked:
         raise UserError(f'{path}: expected a text in the column "{QUERY}" of some row')
     return asked
@@ -99,7 +96,7 @@ def main(argv=None):
     parser.add_argument("--encoding", default="utf-8", help="of both files (default: utf-8)")
     options = parser.parse_args(argv)
     encoder = encoder_of(load_run(options.run, options.device))
-    reading = Reading(options.columns, options.encoding, encoder.columns)
+    reading = Reading(options.columns, options.encoding, encoder.columns, side=0)
     index = index_of(encoder, rows_of_file(options.rows, reading))
     asked = read_queries(options.queries, index.texts, options.encoding)
     found = ranks(index, asked)

@@ -93,10 +93,13 @@ def corpus_report(report):
     rows.append(["wrong candidates from the same conversation, test", f"{report['same']:.1%}"])
     shown = "".join(f"  {one_line(text, 50)} → {one_line(reply, 50)}\n"
                     for text, reply in report["examples"])
-    lost = [f"Removed, for example ({side}; --text.filters_off {rule} keeps such texts): "
-            f"{one_line(report['lost'][f'{side}: {rule}'][FIELDS.index(side)], 100)}"
-            for rule in RULES for side in FIELDS if rule != "no_text"
-            if report["removed"].get(f"{side}: {rule}", 0) > report["read"] / 100]
+    lost = []
+    for rule in [*RULES][1:]:                                 # all but no_text
+        of_rule = [name for name in report["lost"] if name.endswith(rule)]
+        if sum(report["removed"][name] for name in of_rule) > report["read"] / 100:
+            text = report["lost"][of_rule[0]][of_rule[0].startswith("response")]
+            lost.append(f"Removed, for example (--text.filters_off {rule} keeps such texts): "
+                        f"{one_line(text, 100)}")
     counted = table(["the corpus, after the paper's filters", ""], rows)
     return "\n\n".join(filter(None, [counted, "\n".join(lost), f"The first pairs:\n{shown}"]))
 

@@ -9,7 +9,7 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.evaluation import search
 
 ROWS = ["where is my parcel", "reset my password", "", "the parcel is lost", "where is my parcel",
-        "zucchini"]
+        "zucchini", "reset my password"]
 QUERIES = [("parcel lost", "the parcel is lost"), ("parcel lost", 1), ("zucchini", "6"),
            ("", "6"), ("nothing of it", "5")]
 
@@ -27,9 +27,9 @@ def test_a_right_row_is_a_text_or_a_number_and_a_wrong_one_is_named(files):
     assert search.read_queries(files[1], ROWS) == {
         "parcel lost": {"the parcel is lost", "where is my parcel"}, "zucchini": {"zucchini"},
         "nothing of it": {"where is my parcel"}}
-    for right in ("7", "0", "3", "a parcel", ""):             # the third row has no text
+    for right in ("8", "0", "3", "a parcel", ""):             # the third row has no text
         files[1].write_text(json.dumps({"query": "a", "right": right}))
-        with pytest.raises(UserError, match="queries.jsonl: row 1: \"right\" is .* 1 to 6"):
+        with pytest.raises(UserError, match="queries.jsonl: row 1: \"right\" is .* 1 to 7"):
             search.read_queries(files[1], ROWS)
     files[1].write_text('{"query": "", "right": "6"}')
     with pytest.raises(UserError, match='expected a text in the column "query"'):

@@ -1,6 +1,6 @@
 """Does a search find the right row? Ask it of your own rows, with queries of your own.
 
-    python -m convsim_mini.evaluation.search RUN ROWS QUERIES [--column NAME] [--json]
+    python -m convsim_mini.evaluation.search RUN ROWS QUERIES [--column NAME]
 
 ROWS is what `encode --search` reads. QUERIES is a table with the columns "query" and "right": the
 text of a row that should be found, or its number, from 1 on. A query with several right rows has a
@@ -24,7 +24,7 @@ from ..training.run import load_run
 from .__main__ import parser_of
 from .baselines import bm25_documents
 from .metrics import bootstrap_interval, difference, per_cent
-from .results import cell, grid, json_lines, verdict
+from .results import cell, grid, verdict
 
 QUERY, RIGHT = "query", "right"
 
@@ -53,6 +53,7 @@ def read_queries(path, texts, encoding="utf-8"):
 def ranks(index, asked):
     """The rank of the best right row of each of q queries: way to search an Index → int (q,)."""
     rows = [k for k, text in enumerate(index.texts) if text and index.copies[k]]    # each text once
+    places = {index.texts[k]: place for place, k in enumerate(rows)}
     vocabulary, packed = vocabulary_of(index.texts)
     documents = bm25_documents(packed, *document_frequency(packed, vocabulary.size))
     counts = term_counts(vocabulary.encode([*asked]), vocabulary.size)
@@ -60,7 +61,7 @@ def ranks(index, asked):
     for query, words, vector, right in zip(
             counts, index.tfidf.scores([*asked]), index.encoder.encode([*asked]), asked.values()):
         meaning = index.vectors @ vector                                  # (n,), as all the others
-        is_right = np.array([index.texts[k] in right for k in rows])
+        is_right = np.isin(np.arange(len(rows)), [*map(places.get, right)])
         for way, scores in (("meaning + words, as in a search", meaning + weight * words),
                             ("meaning", meaning), ("TF-IDF", words),
                             ("BM25", (documents @ query.T).toarray().ravel())):
@@ -74,7 +75,7 @@ def figures(ranks):
     """Ranks (q,) → metric → (value, low, high)."""
     reciprocal = 100 / ranks
     return {"hit@1": per_cent(ranks <= 1), "hit@5": per_cent(ranks <= 5),
-            "MRR": tuple(map(float, (reciprocal.mean(), *bootstrap_interval(np.mean, reciprocal))))}
+            "MRR": (reciprocal.mean(), *bootstrap_interval(np.mean, reciprocal))}
 
 
 def lead(found):
@@ -88,7 +89,7 @@ def lead(found):
 @errors_in_one_line()
 def main(argv=None):
     """The command: print the table and who is ahead."""
-    parser = parser_of("evaluation.search", __doc__, "--device", "--json")
+    parser = parser_of("evaluation.search", __doc__, "--device")
     parser.add_argument("rows", type=Path, help="the file to search in")
     parser.add_argument("queries", type=Path, help=f'a table with "{QUERY}" and "{RIGHT}"')
     parser.add_argument("--column", metavar="NAME", dest="columns", nargs=1, default=(),
@@ -100,12 +101,8 @@ def main(argv=None):
     index = index_of(encoder, rows_of_file(options.rows, reading))
     asked = read_queries(options.queries, index.texts, options.encoding)
     found = ranks(index, asked)
-    rows = {way: figures(of_way) for way, of_way in found.items()}
-    if options.json:
-        print(json_lines({"row": way, **of_way} for way, of_way in rows.items()))
-        return
     print(f"{len(asked):,} queries, {np.count_nonzero(index.copies):,} different rows\n\n"
-          f"{grid(rows)}\n\n{lead(found)}")
+          f"{grid({way: figures(of_way) for way, of_way in found.items()})}\n\n{lead(found)}")
 
 
 if __name__ == "__main__":

@@ -140,6 +140,7 @@ def test_the_weight_of_words_in_a_search_is_told_and_that_replies_recur(test_set
         text = response.note("test", some, rows)
         assert f"--words {weight:g}: " in text
         assert ("33% of these replies answer several" in text) == (repeated == 0.5)
+        assert ("P@10 says more" in text) == (repeated == 0.5)
 
 
 def test_another_model_is_scored_by_the_same_functions(run, test_set):

@@ -11,6 +11,7 @@ COMMANDS = {    # python -m convsim_mini.NAME
     "explore": "look at a run in a browser: replies, words, neighbours, attention, map",
     "evaluation": "measure runs on every task whose data are in place; --out writes a page",
     **{f"evaluation.{name}": f"… {purpose}" for name, purpose in EVALUATIONS.items()},
+    "evaluation.search": "does a search find the right rows? Your own rows and queries",
     "evaluation.compare": "compare runs: paired differences, groups of seeds",
     "tune": "learn one matrix on top of a run from people's similarity scores",
     "export": "write a run as a folder for sentence_transformers, or one that needs just NumPy",

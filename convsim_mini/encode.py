@@ -97,7 +97,7 @@ def print_hits(query, hits, column):
     for hit in hits:
         place = f"line {hit.number:,}: " if hit.row.keys() == {LINE} else ""
         parts = f"{hit.meaning:.3f} meaning + {hit.score - hit.meaning:.3f} words"
-        more = f"  (and {hit.copies - 1:,} more with this text)" * (hit.copies > 1)
+        more = f"  (and {hit.copies - 1:,} more like it)" * (hit.copies > 1)
         print(f"  {hit.score:.3f} = {parts}  {place}{one_line(hit.row[column] or '')}{more}")
         for name in hit.row:
             values = [row.get(name) for row in [hit.row, *hit.others] if name != column]

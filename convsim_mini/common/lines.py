@@ -19,7 +19,6 @@ except ImportError:
     zstd = None    # needed only for .zst files
 
 LONGEST_LINE = 1 << 24     # bytes of a line; Reddit's longest comments have 40,000 characters
-WINDOW = 31        # of zstd: dumps since 2019 have --long=31
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, *([zstd.ZstdError] if zstd else []))
 
 
@@ -28,7 +27,8 @@ def open_zstd(file):
     if not zstd:
         raise UserError(".zst: reading such files needs a package; run " +
                         python_m("pip install backports.zstd"))
-    return zstd.open(file, options={zstd.DecompressionParameter.window_log_max: WINDOW})
+    window = zstd.DecompressionParameter.window_log_max       # dumps since 2019 have --long=31
+    return zstd.open(file, options={window: window.bounds()[1]})    # 31; 30 on a 32-bit system
 
 
 NOT_TEXT = {    # how files that are not text begin, and what to do

@@ -50,7 +50,7 @@ def read_texts(paths, off, reading, folder):
     """
     places, parts, none = {}, [], np.empty((0, 2), np.uint64)
     origins = [Origins(none, none, none.astype(bool))]
-    report = {"read": 0, "malformed": 0, "removed": Counter(), "examples": []}
+    report = {"read": 0, "malformed": 0, "removed": Counter(), "lost": {}, "examples": []}
 
     def pairs_of_files():
         for file, path in enumerate(paths):
@@ -67,11 +67,12 @@ def read_texts(paths, off, reading, folder):
         works = ((folder / f"{number:09}", *work) for number, work in enumerate(pairs_of_files()))
         # only a few ahead; otherwise pairs would pile up before they are tokenised
         for path in map_in_order(workers, partial(_tokenize, off=off), works, 4 * os.cpu_count()):
-            _, words, of_part, removed, examples = pickle.loads(path.read_bytes())
+            _, words, of_part, removed, lost, examples = pickle.loads(path.read_bytes())
             ours = [places.setdefault(word, len(places)) for word in words]
             parts.append((path, np.array(ours, np.int32)))
             origins.append(of_part)
             report["removed"].update(removed)
+            report["lost"] = lost | report["lost"]
             report["examples"] = (report["examples"] + examples)[:EXAMPLES]
     return Texts([*places], parts, Origins(*map(np.concatenate, zip(*origins)))), report
 
@@ -80,7 +81,8 @@ def _tokenize(work, off=()):
     """Do a process's work on (path, the file's number, Pairs); → the path.
 
     It pickles of the pairs that are kept the sentences, as a Packed of places in a list of words;
-    this list; their Origins; how many are removed, by side and rule; and the first as written.
+    this list; their Origins; how many are removed, by side and rule; the last of each such; and the
+    first that are kept, as written.
     """
     path, file, pairs = work
     rules = [left_out(pair, off) for pair in pairs]
@@ -91,7 +93,8 @@ def _tokenize(work, off=()):
     path.write_bytes(pickle.dumps((
         Packed(ids, offsets_of([*map(len, sentences)])), [*places],
         origins_of(sentences, [pair.conversation for pair in kept], file),
-        Counter(filter(None, rules)), [pair[:2] for pair in kept[:EXAMPLES]])))
+        Counter(filter(None, rules)), {rule: pair[:2] for pair, rule in zip(pairs, rules) if rule},
+        [pair[:2] for pair in kept[:EXAMPLES]])))
     return path
 
 

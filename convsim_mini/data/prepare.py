@@ -24,7 +24,7 @@ from .pairs import RULES
 from .passes import read_splits, read_texts, share_of, some_pairs, word_counts
 from .split import BLOCK, FEWEST, LONG, SPLITS, split_pairs, straightness
 
-FORMAT = 16
+FORMAT = 17
 ARRAYS = ("ids", "offsets", "keys")    # of a Split
 
 
@@ -67,7 +67,12 @@ def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
         with locked(folder, name=f"{path.stem}.lock"):
             if not (corpus := _open(path)):
                 with workplace(folder) as parts:
-                    save_arrays(path, *_prepare(paths, text, reading, vocabulary, parts))
+                    try:
+                        save_arrays(path, *_prepare(paths, text, reading, vocabulary, parts))
+                    except (KeyboardInterrupt, SystemExit):
+                        say("stopped while the pairs were prepared; nothing of that is kept: the "
+                            "same command starts over")
+                        raise
                 corpus = _open(path)
     return corpus
 
@@ -88,8 +93,15 @@ def corpus_report(report):
     rows.append(["wrong candidates from the same conversation, test", f"{report['same']:.1%}"])
     shown = "".join(f"  {one_line(text, 50)} → {one_line(reply, 50)}\n"
                     for text, reply in report["examples"])
+    lost = []
+    for rule in [*RULES][1:]:                                 # all but no_text
+        of_rule = [name for name in report["lost"] if name.endswith(rule)]
+        if sum(report["removed"][name] for name in of_rule) > report["read"] / 100:
+            text = report["lost"][of_rule[0]][of_rule[0].startswith("response")]
+            lost.append(f"Removed, for example (--text.filters_off {rule} keeps such texts): "
+                        f"{one_line(text, 100)}")
     counted = table(["the corpus, after the paper's filters", ""], rows)
-    return f"{counted}\n\nThe first pairs:\n{shown}"
+    return "\n\n".join(filter(None, [counted, "\n".join(lost), f"The first pairs:\n{shown}"]))
 
 
 def _cache_key(paths, text, reading, vocabulary):

@@ -6,7 +6,8 @@
 A new task is a file that defines the functions of an Evaluation, and a name in EVALUATIONS, by
 which `evaluation` and `evaluation.compare` find it. results.py calls the functions and makes every
 table. Read response.py, then sts.py, nli.py, cqa.py and senteval.py (whose classifiers are
-scikit-learn's). __main__.py is their command, after_training.py what training shows.
+scikit-learn's). __main__.py is their command, after_training.py what training shows. search.py
+is apart: it measures on rows and queries of anyone's own.
 """
 
 import re

@@ -3,7 +3,7 @@
     python -m convsim_mini.evaluation RUN… [--on sts cqa …] [--data DIR] [--out DIR] [--json]
 
 --out DIR writes the same tables as a page, evaluation.md, with figures 7 and 8 of the paper and the
-runs' curves on dev, and all figures as figures.csv.
+runs' curves on dev, the tables as tables.tex, and all figures as figures.csv.
 """
 
 import csv
@@ -17,7 +17,7 @@ import numpy as np
 
 from ..common.cli import Parser, UserError, errors_in_one_line
 from ..common.files import new_folder, write_text
-from ..common.show import markdown, new_figure, save_figure
+from ..common.show import latex, markdown, new_figure, save_figure
 from ..training.run import LOG, load_run, read_log
 from . import EVALUATIONS, sts
 from .results import across, json_lines, rows_of, show
@@ -29,7 +29,7 @@ OPTIONS = {
     "--on": {"nargs": "+", "choices": EVALUATIONS, "default": [*EVALUATIONS],
              "help": "tasks to measure (default: all; senteval takes minutes per run)"},
     "--out": {"type": Path, "metavar": "DIR", "help": "write the tables as a page, with figures, "
-              "and every figure as CSV, into a new folder"},
+              "in LaTeX, and every figure as CSV, into a new folder"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
     "--json": {"action": "store_true", "help": "print the rows as JSON, one object per line: "
                "metric → [value, low, high]; the rest goes to standard error"}}
@@ -93,6 +93,10 @@ def write_page(folder, runs, found):
         about = [row.pop(name, "") for name in ("run", "task", "data", "row")]
         writer.writerows([*about, metric, *figure] for metric, figure in row.items())
     write_text(folder / "figures.csv", lines.getvalue())
+    of_latex = "\n\n".join(show(ones, latex) for ones in found).split("\n\n")
+    write_text(folder / "tables.tex", "\n\n".join(
+        part if part.startswith(r"\begin") else "% " + part.replace("\n", "\n% ")
+        for part in of_latex) + "\n")
     parts = [show(ones, markdown) for ones in found]
     parts += [f"![{name}]({name})" for name in draw(folder, [*filter(None, runs)], found)]
     write_text(folder / "evaluation.md", "\n\n".join(parts) + "\n")

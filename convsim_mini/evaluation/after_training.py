@@ -1,9 +1,12 @@
 """What training shows at its end: the model before and after training, and what to try next."""
 
+import numpy as np
+
 from ..common.cli import one_line, python_m
 from ..core.arrays import array_module, to_device
 from ..core.model import TABLE, embed
 from ..inference.sentence_encoder import encoder_of
+from ..training.dev import DEV_QUERIES
 from . import response, sts
 from .baselines import bag_cosines
 from .results import Measured, show
@@ -28,18 +31,22 @@ def summary(run):
     xp = array_module(run.model.params[TABLE])                # on the run's device
     before = before._replace(params=to_device(before.params, xp))
     ranks = {name: response.model_ranks(before, test.corpus.test, *test[1:])}
-    similarity = {name: sts.angular_similarity(*sts.unit_vectors(
-        lambda texts: embed(before, run.vocabulary.encode(texts)), pairs))}
+    similarity = {name: np.cos(sts.angular_similarity(*sts.unit_vectors(
+        lambda texts: embed(before, run.vocabulary.encode(texts)), pairs)))}
     words = bag_cosines(sts.texts_of(pairs), *sts.sides(pairs), run.vocabulary)
     tables = (Measured("response", "test", test, response.scores(run, test),
                        ranks | response.of_words(test)),
               Measured("sts", split, pairs, sts.scores(run, pairs, encode), similarity | words))
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
-    told = "" if run.step else " Training did not improve them: there are too few pairs or steps."
+    reason = "there are too few pairs or steps."
+    if config.init and name == "before training":
+        reason = f"{config.init} was trained on the same pairs."
+    told = "" if run.step else f" Training did not improve them: {reason}"
     if told and not config.init:
         told += " Start from another run: --init RUN."
     losses = [record["dev_loss"] for record in run.measured]
-    if run.step == config.steps and losses[-1] == min(losses):
+    error = 1 / np.sqrt(min(DEV_QUERIES, test.corpus.dev.pairs))    # (ours) of a loss's change
+    if run.step == config.steps and losses[-1] < min(losses[:-1]) - error:
         told = f" That is the last step, so more steps may help: --steps {2 * run.step}."
     texts = [text for pair in test.corpus.report["examples"] for text in pair]
     sentences = [*dict.fromkeys(one_line(text, 50) for text in texts)][:2]

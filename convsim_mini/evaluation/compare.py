@@ -88,6 +88,10 @@ def texts_of(tables):
     verdicts = [f"{name.replace(' − ', f' {verdict(gap)} ')}: {column} {cell(gap, '+.1f')}."
                 for name, *of_group in gaps if name.startswith("mean of ")
                 for column, gap in zip(header[1:], of_group) if not np.isnan(gap[0])]
+    groups = {name for name, *_ in gaps if name.startswith("mean of ")}
+    if len(groups) > 1:
+        verdicts.append(f"{1 + len(groups)} groups were compared: even if none differed, one in 20 "
+                        "such intervals would leave out 0.")
     rows = [[name, *(cell(x) if len(x) == 3 else of_seeds(*x) for x in of_run)]
             for name, *of_run in rows]
     gaps = [[name, *(cell(gap, "+.1f") for gap in of_run)] for name, *of_run in gaps]

@@ -28,6 +28,7 @@ from .metrics import difference, per_cent
 COMPARED = "trained"
 WEIGHED_ON = 2_000    # inputs of dev
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)    # of words
+RECURRING = 0.2    # of the replies: more are told
 ROWS = {weight: f"trained + {weight} TF-IDF" for weight in WEIGHTS}
 
 
@@ -130,9 +131,14 @@ def same(test, other):
 
 
 def note(name, test, scores):
-    """How much weight a search for replies should give to words in common."""
+    """How much weight a search for replies should give to words; whether replies recur."""
     weight = next(weight for weight, row in ROWS.items() if row in scores)
-    return f"To search for replies, give `encode` --words {weight:g}: that weight is best on dev."
+    of_reply = np.unique(test.corpus.test.keys[test.pairs, 1], return_counts=True)[1]
+    share = of_reply[of_reply > 1].sum() / len(test.pairs)
+    recur = (f" {share:.0%} of these replies answer several of the inputs, so others among the 100 "
+             "may be as right as the true one: P@10 says more here than P@1.")
+    return (f"To search for replies, give `encode` --words {weight:g}: that weight is best on dev."
+            + recur * int(share > RECURRING))
 
 
 def tfidf_vectors(corpus, split, pairs):

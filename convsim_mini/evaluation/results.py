@@ -145,13 +145,15 @@ def show(ones, table=table):
 
 
 def lead(one, figures):
-    """A sentence: is the first row of `one` ahead of its best baseline? "" if either is missing.
+    """A sentence: is a row of `one` ahead of its best baseline? "" if either is missing.
 
+    The row is that by which runs are compared, or the last one: in STS a cosine, as baselines are.
     It is ahead if the paired 95% interval of the difference is above 0. figures: those of `one`
     """
     if not one.scores or not one.baselines:
         return ""
-    row, *_ = one.scores
+    compared = one.of_task.COMPARED
+    row = compared if compared in one.scores else [*one.scores][-1]
     metric, *_ = figures[row]
     values = {name: figures[name][metric][0] for name in one.baselines}
     best = max(values, key=lambda name: -inf if isnan(values[name]) else values[name])

@@ -1,6 +1,9 @@
 """Look at a run in a browser: replies, words, neighbours, attention, a map, curves.
 
-    python -m convsim_mini.explore RUN
+    python -m convsim_mini.explore RUN [--port N] [--host NAME:PORT]
+
+On a computer that you reach by ssh: explore RUN --port 8000 there, here ssh -L 8000:127.0.0.1:8000
+THERE, and open the address that it prints.
 """
 
 import hmac
@@ -18,7 +21,7 @@ from typing import Annotated
 import msgspec
 
 from ..fast.threads import use_all_cores
-from ..common.cli import UserError, errors_in_one_line
+from ..common.cli import UserError, errors_in_one_line, user_errors
 from ..evaluation.__main__ import parser_of
 from ..training.run import load_run
 from .panels import PANELS, Explored, fields
@@ -39,12 +42,17 @@ class Asked(msgspec.Struct):
 
 
 class Server(ThreadingHTTPServer):
-    """Serves the page of an Explored run to this computer only, at an address with a token."""
+    """Serves the page of an Explored run to this computer only, at an address with a token.
 
-    def __init__(self, explored):
-        super().__init__(("127.0.0.1", 0), Handler)
+    port: 0: any that is free; host: under which name, and port, a browser reaches a forwarded port
+    """
+
+    def __init__(self, explored, port=0, host=None):
+        super().__init__(("127.0.0.1", port), Handler)
         self.explored, self.lock, self.token = explored, threading.Lock(), secrets.token_urlsafe()
-        self.address = f"http://127.0.0.1:{self.server_port}/{self.token}/"
+        self.hosts = [host or f"127.0.0.1:{self.server_port}", f"127.0.0.1:{self.server_port}",
+                      f"localhost:{self.server_port}"]
+        self.address = f"http://{self.hosts[0]}/{self.token}/"
 
     def handle_error(self, request, client_address):
         """Say nothing about a connection that broke or was idle."""
@@ -87,10 +95,12 @@ class Handler(BaseHTTPRequestHandler):
         """
         token, _, name = self.path[1:].partition("/")
         known = hmac.compare_digest(token.encode(), self.server.token.encode())
-        here = self.headers["Host"] == f"127.0.0.1:{self.server.server_port}"
-        if here and known and name in names:
+        host = self.headers["Host"]
+        if known and name in names and host in self.server.hosts:
             return name
-        self.send(403, "text/plain", "Open the address that the command printed.")
+        more = f" If you forward its port, start it with --host {host}" * (
+            known and host not in self.server.hosts)
+        self.send(403, "text/plain", f"Open the address that the command printed.{more}")
 
     def send(self, code, kind, text):
         """Send a text, unless the browser is no longer waiting for it."""
@@ -108,9 +118,17 @@ class Handler(BaseHTTPRequestHandler):
 @errors_in_one_line()
 def main(argv=None):
     """The command: serve the page until Ctrl-C."""
-    options = parser_of("explore", __doc__).parse_args(argv)
+    parser = parser_of("explore", __doc__)
+    parser.add_argument("--port", type=int, default=0, help="to serve at (default: any free one)")
+    parser.add_argument("--host", metavar="NAME:PORT", help="what a browser's address bar shows if "
+                        "the port is forwarded under another name or number")
+    options = parser.parse_args(argv)
     use_all_cores()
-    with Server(Explored(load_run(options.run))) as server:
+    explored = Explored(load_run(options.run))
+    with user_errors(f"--port {options.port}: cannot be used", "choose another, above 1023",
+                     (OSError, OverflowError)):
+        server = Server(explored, options.port, options.host)
+    with server:
         print(f"{server.address}\nPress Ctrl-C to stop.", flush=True)
         if sys.stdout.isatty():
             threading.Thread(target=webbrowser.open, args=[server.address], daemon=True).start()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 
 from ..common.files import OURS, load_arrays, locked, new_folder, save_arrays
 from ..common.cli import UserError, python_m
@@ -31,7 +32,8 @@ from .tfidf import Tfidf, tfidf_of
 LINE = "line"    # the only column of a text file
 FILE = "index.safetensors"    # in an index's folder
 AT_ONCE = 32    # queries: their scores take 4 bytes for each row
-OTHERS = 4    # rows with the same text that a Hit shows
+OTHERS = 4    # near copies of its row that a Hit shows
+ALIKE = 0.7    # cosine of TF-IDF above which rows are near copies (ours: report/README.md)
 WORDS = 1.0, 0.3    # weights of TF-IDF for messages, replies (ours: report/README.md)
 
 
@@ -112,7 +114,7 @@ class Hit(NamedTuple):
     words: float      # cosine of their TF-IDF; 0 if words have no weight
     number: int       # of the row, from 1; rows without text count
     row: dict[str, Any]    # column → value; for a text file {"line": …}
-    copies: int       # rows with the same text, of which this is the first
+    copies: int       # rows with the same or nearly the same words, of which this is the best
     others: list[dict[str, Any]]    # some of the other such rows, which may have other answers
 
 
@@ -162,6 +164,11 @@ class Index:
         """The Tfidf of the n texts."""
         return tfidf_of(self.texts)
 
+    @cached_property
+    def by_row(self) -> scipy.sparse.csr_matrix:
+        """The same vectors by rows: (n, 1 + v)."""
+        return self.tfidf.columns.tocsr()
+
     def row(self, place: int) -> dict[str, Any]:
         """The row at a place, counted from 0. Numbers that JSON lacks, such as NaN, become None."""
         return json.loads(self.held.rows[place], parse_constant=lambda name: None)
@@ -170,7 +177,7 @@ class Index:
                ) -> list[list[Hit]]:
         """For each sentence, its nearest rows as Hits, best first; none for an empty sentence.
 
-        Equal texts make one Hit. words: the weight of TF-IDF next to the learned vectors; 0: only
+        Near copies make one Hit. words: the weight of TF-IDF next to the learned vectors; 0: only
         meaning; None: WORDS. Raises UserError if top is below 1 or words below 0, ValueError if
         sentences is a str.
         """
@@ -191,14 +198,34 @@ class Index:
 
     def _hits(self, meaning: np.ndarray, counted: np.ndarray, words: float, top: int) -> list[Hit]:
         """The best Hits by meaning + words · counted: (n,) each."""
-        both, distinct = settled(meaning + words * counted), np.flatnonzero(self.copies)
-        hits = []
-        for k in distinct[nearest(both[distinct], top)].tolist():
-            same = np.flatnonzero(self.first == k) if self.copies[k] > 1 else self.first[:0]
-            others = [*map(self.row, same[1:1 + OTHERS].tolist())]
+        both, hits = settled(meaning + words * counted), []
+        for group in self._groups(both, top):
+            k, copies = int(group[0]), int(self.copies[group].sum())
+            rows = np.flatnonzero(np.isin(self.first, group)) if copies > 1 else group
+            others = [*map(self.row, rows[rows != k][:OTHERS].tolist())]
             hits.append(Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
-                            self.row(k), int(self.copies[k]), others))
+                            self.row(k), copies, others))
         return hits
+
+    def _groups(self, scores: np.ndarray, top: int) -> list[np.ndarray]:
+        """The `top` best groups of near copies among the rows, as places of different texts.
+
+        The first row of a group has its best score, (n,); the others are near copies of it.
+        """
+        distinct = np.flatnonzero(self.copies)
+        for wide in (8 * top, 64 * top, len(distinct)):       # wider if too many are copies
+            groups: list[np.ndarray] = []
+            rest = distinct[nearest(scores[distinct], wide)]
+            words, free = self.by_row[rest], np.ones(len(rest), bool)
+            while free.any() and len(groups) < top:
+                best = free.argmax()
+                alike = free & (words @ words[best].toarray()[0] > ALIKE)
+                alike[best] = True                            # also if no word in it has a weight
+                groups.append(rest[alike])
+                free &= ~alike
+            if len(groups) == top:
+                break
+        return groups
 
 
 # ---------------------------------------------------------------- indices made and stored

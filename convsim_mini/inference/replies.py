@@ -14,7 +14,7 @@ from ..core.text import tokenize
 from .index import Rows, index_of, open_index, rows_of_file
 
 MOST_REPLIES = 200_000      # replies of a run; if it has more, a sample is drawn
-LOOKED_AT_PER_REPLY = 100     # replies that are looked at for each one asked for
+LOOKED_AT_PER_REPLY = 20    # hits that are looked at for each reply asked for
 ECHO = 0.6          # of both texts' words are shared in an echo (ours: less would hit true replies)
 
 
@@ -29,19 +29,17 @@ class Reply(NamedTuple):
 def best_replies(index, message, k=3):
     """The k best replies to a message in an Index of replies: a list of Reply, best first.
 
-    Echoes, which only repeat the message, are left out, and so are replies with the same words as a
-    better one.
+    Echoes, which only repeat the message, are left out, and so are near copies of a better hit.
     """
     hits, = index.search([message], LOOKED_AT_PER_REPLY * k)
-    words, best, held = set(tokenize(message)), {}, index.held
+    words, best, held = set(tokenize(message)), [], index.held
     for hit in hits:
         reply = held.text(hit.row)
-        tokens = tuple(tokenize(reply))
-        common = len(words & set(tokens))
-        if tokens and common < ECHO * len(words | set(tokens)):
+        tokens = set(tokenize(reply))
+        if tokens and len(words & tokens) < ECHO * len(words | tokens):
             said = "" if held.paired == held.column else text_of(hit.row.get(held.paired))
-            best.setdefault(tokens, Reply(hit.score, reply, said))    # of equal words, the best
-    return [*best.values()][:k]
+            best.append(Reply(hit.score, reply, said))
+    return best[:k]
 
 
 def replies_of_file(encoder, path, reading=Reading(side=1)):

@@ -19,7 +19,7 @@ from ..core.text import UNKNOWN
 from ..data.layouts import Reading
 from ..data.texts import texts_of
 from ..core.layers import l2_normalize_forward
-from .index import WORDS, Hit, Index, index_of, open_index, rows_of
+from .index import FILE, WORDS, Hit, Index, index_of, open_index, rows_of
 from .tfidf import weighted_once
 
 
@@ -115,9 +115,12 @@ class SentenceEncoder(BiEncoder):
               replies: bool = False, encoding: str = "utf-8") -> Index:
         """An Index of rows to search, in memory: texts, a table (a DataFrame, dicts …), or a file.
 
-        column: the one to embed, if the columns' names do not show it; replies: whether to embed a
-        table's replies; encoding: of a file without a BOM. Raises UserError.
+        Or the stored index in a folder, opened. column: the one to embed, if the columns' names do
+        not show it; replies: whether to embed a table's replies; encoding: of a file without a BOM.
+        Raises UserError.
         """
+        if isinstance(rows, (str, Path)) and Path(rows, FILE).expanduser().is_file():
+            return open_index(rows, self)
         columns = () if column is None else (str(column),)
         return index_of(self, rows_of(rows, Reading(columns, encoding, self.columns, int(replies))))
 
@@ -134,7 +137,7 @@ class SentenceEncoder(BiEncoder):
         """The k rows of an Index, or of an index's folder, nearest to a sentence: Hits, best first.
 
         sentences: one; or a list, which gives a list of such lists; words: as in Index.search. A
-        folder is read and checked as a whole at each call.
+        folder is opened at each call; `index` opens it once.
         """
         index = index if isinstance(index, Index) else open_index(index, self)
         if index.encoder.identity != self.identity:

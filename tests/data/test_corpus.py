@@ -24,7 +24,7 @@ from convsim_mini.config import TextConfig
 from convsim_mini.data import pairs as pairs_module
 from convsim_mini.data import passes, prepare
 from convsim_mini.data.passes import origins_of, share_of, some_pairs
-from convsim_mini.data.prepare import load_corpus
+from convsim_mini.data.prepare import corpus_report, load_corpus
 from convsim_mini.data.split import SPLITS, split_pairs, text_key
 from convsim_mini.data.layouts import Reading
 from convsim_mini.core.text import tokenize
@@ -244,7 +244,7 @@ def test_of_two_that_prepare_one_corpus_the_second_takes_the_firsts(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the signal would end Python's own processes")
-def test_a_signal_while_pairs_are_prepared_shows_nothing_and_leaves_nothing(
+def test_a_signal_while_pairs_are_prepared_says_what_is_lost_and_leaves_nothing(
         pair_file, tmp_path):
     words = ["convsim_mini.train", *SMALL, "--pairs", *[pair_file] * 25, "--cache", "cache"]
     process = subprocess.Popen(
@@ -254,7 +254,10 @@ def test_a_signal_while_pairs_are_prepared_shows_nothing_and_leaves_nothing(
     wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("cache/.*/*")),
              process)
     os.killpg(process.pid, signal.SIGINT)                     # like a terminal: to all processes
-    assert ended(process) == (b"", b"") and process.returncode == 130
+    output, errors = ended(process)
+    assert (output, process.returncode) == (b"", 130) and errors.strip() == (
+        b"stopped while the pairs were prepared; nothing of that is kept: the same command starts "
+        b"over")
     assert not [*(tmp_path / "cache").iterdir()] and not (tmp_path / "run").exists()
 
 
@@ -281,6 +284,15 @@ def test_a_filter_that_is_off_removes_nothing(pairs, text_config, prepared):
     for off, removed in (([], 3), (["long"], 2), (["long", "link_or_mention"], 1)):
         corpus = prepared(some, replace(text_config, filters_off=off))
         assert sum(corpus.report["removed"].values()) == removed
+
+
+def test_a_filter_that_removes_much_shows_a_text_and_how_to_keep_such(pairs, prepared):
+    some = [*pairs, *[("12 34 56", "why")] * 45, *[("well", "@you")] * 44]
+    text = corpus_report(prepared(some).report)
+    shown = [line for line in text.splitlines() if line.startswith("Removed")]
+    assert shown == [f"Removed, for example (--text.filters_off {rule} keeps such texts): {text}"
+                     for rule, text in (("not_alphabetic", "12 34 56"),
+                                        ("link_or_mention", "@you"))]
 
 
 @pytest.mark.parametrize("change, told", [

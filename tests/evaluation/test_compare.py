@@ -86,6 +86,10 @@ def test_a_group_of_seeds_is_ahead_if_the_interval_of_its_mean_lead_is_above_0(f
     text = "\n".join(compare.texts_of((figures, gaps, settings)))
     assert ("mean of 7-0, 7-1, 7-2 is ahead of mean of 6-0, 6-1, 6-2: "
             "P@1, cqa dev +2.3 [+0.9, +3.8].") in text
+    assert "groups were compared" not in text
+    more = [(run._replace(config=replace(run.config, steps=8)), ones) for run, ones in results[:3]]
+    text = "\n".join(compare.texts_of(compare.side_by_side(results + more)))
+    assert "\n3 groups were compared: even if none differed" in text
 
 
 class OfRanks(Measured):

@@ -129,10 +129,18 @@ def test_who_is_ahead_is_decided_by_the_paired_interval_of_right_answers(one, ot
     assert (low > 0) == ahead and high > 0
 
 
-def test_the_weight_of_words_in_a_search_is_told():
-    for weight in (0.3, 0.0):
+def test_the_weight_of_words_in_a_search_is_told_and_that_replies_recur(test_set):
+    for weight, repeated in ((0.3, 0.1), (0.0, 0.5)):
         rows = {"trained": None, f"trained + {weight} TF-IDF": None}
-        assert f"--words {weight:g}: " in response.note("test", None, rows)
+        keys = np.arange(2_000).reshape(1_000, 2)
+        keys[:int(1_000 * repeated), 1] = 7                   # of all pairs, not only those tested
+        split = test_set.corpus.test._replace(keys=keys)
+        some = test_set._replace(corpus=test_set.corpus._replace(test=split),
+                                 pairs=np.arange(int(1_000 * repeated / 2), 1_000))
+        text = response.note("test", some, rows)
+        assert f"--words {weight:g}: " in text
+        assert ("33% of these replies answer several" in text) == (repeated == 0.5)
+        assert ("P@10 says more" in text) == (repeated == 0.5)
 
 
 def test_another_model_is_scored_by_the_same_functions(run, test_set):

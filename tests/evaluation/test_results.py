@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from convsim_mini.evaluation import EVALUATIONS, __main__ as evaluation, compare, cqa
+from convsim_mini.evaluation import EVALUATIONS, __main__ as evaluation, compare, cqa, sts
 from convsim_mini.evaluation.cqa import Candidate, Question
 from convsim_mini.evaluation.metrics import difference, without_interval
 from convsim_mini.evaluation.results import Measured, PUBLISHED, cell, grid, show
@@ -100,6 +100,17 @@ def test_better_is_only_said_where_the_paired_interval_leaves_out_0():
         assert f"\n\nFor ranking forum questions, it {said}" in text and "built-in set" not in text
     assert cqa.lead(questions, right, wrong) == pytest.approx([200 / 3] * 3)
     assert cqa.lead(questions, right, nearly)[1] == 0
+
+
+def test_the_verdict_is_on_the_row_by_which_runs_are_compared_or_else_on_a_cosine():
+    pairs = sts.read(sts.OWN)
+    noise = np.random.default_rng(0).random(len(pairs.labels))
+    rows = {"trained": noise, "trained, as cosine": pairs.labels + noise,
+            "trained, with words": pairs.labels}
+    for row in ("trained, with words", "trained, as cosine"):
+        text = show(Measured("sts", "dev", pairs, rows, {"words": noise}))
+        assert f"similarity, {row} is ahead of the best baseline, words: r +" in text
+        rows.popitem()
 
 
 def test_what_others_published_stands_in_the_tables_of_its_data_sets():

@@ -19,6 +19,7 @@ import pytest
 from convsim_mini import train
 from convsim_mini.core.transformer import attention_weights
 from convsim_mini.core.text import tokenize
+from convsim_mini.explore import __main__ as explore
 from convsim_mini.explore.__main__ import Handler, Server
 from convsim_mini.explore.panels import PANELS, Explored, fields
 from convsim_mini.inference.replies import best_replies, replies_of_run
@@ -144,9 +145,9 @@ def test_a_run_that_is_one_file_says_what_is_missing(run_copy, tmp_path):
 # ---------------------------------------------------------------- whom it answers
 
 @contextmanager
-def served(explored):
+def served(explored, **options):
     """A Server that answers."""
-    with Server(explored) as server:
+    with Server(explored, **options) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
@@ -184,9 +185,20 @@ def test_only_who_knows_the_token_and_names_the_right_host_is_answered(server):
             assert (status, server.token in body) == (403, False)
         for other in ("127.0.0.1", "evil.example", f"evil.example:{server.server_port}",
                       f"{host}.evil.example", f"127.0.0.1:{server.server_port + 1}", ""):
-            assert request(server, name, question, Host=other)[0] == 403
+            status, body, _ = request(server, name, question, Host=other)
+            assert status == 403 and body.endswith(f"start it with --host {other}")
     for name in ("../panels.py", "panels.py", "%2e%2e/config.json", "compare"):
         assert request(server, name)[0] == 403
+
+
+def test_a_forwarded_port_is_answered_under_its_name_once_that_is_given(explored, server, capsys):
+    with served(explored, host="here.example:9000") as other:
+        assert other.address == f"http://here.example:9000/{other.token}/"
+        for host in ("here.example:9000", f"localhost:{other.server_port}"):
+            assert request(other, "", Host=host)[0] == 200
+    with pytest.raises(SystemExit, match="2"):
+        explore.main([str(explored.run.folder), "--port", str(server.server_port)])
+    assert f"--port {server.server_port}: cannot be used" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("length, body", [

@@ -12,10 +12,12 @@ import pytest
 
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
+from convsim_mini.core.ranking import settled
 from convsim_mini.core.text import tokenize
 from convsim_mini.data.layouts import Reading
 from convsim_mini.common import files
-from convsim_mini.inference import sentence_encoder
+from convsim_mini.fast.threads import product
+from convsim_mini.inference import index, sentence_encoder
 from convsim_mini.inference.index import (
     FILE, Index, add_to_index, build_index, index_of, nearest, open_index, rows_of_file,
     rows_of_texts, save_index)
@@ -62,17 +64,18 @@ def said(trained, capsys):
     return said
 
 
-def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, said):
+def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, said, monkeypatch):
     """All lines, best first, each with its number and its cosine."""
+    monkeypatch.setattr(index, "ALIKE", 2)                    # no two texts are near copies
     assert said("--file", file, "--index", "index") == "index: 1,405 rows\n"
     assert sorted(path.name for path in file.parent.iterdir()) == ["index", "lines.txt"]
     shown = said("--search", file, *QUERIES)
     first = [line.split()[0] for line in shown.split("\n\n")[0].splitlines()[1:]]
     assert len(first) == 10 and first[0] == "2.000" and shown.count("line ") == 30
-    in_memory = index_of(encoder, rows_of_file(file))
+    in_memory = encoder.index(file)
     file.unlink()                                             # the index needs no file
     assert said("--index", "index", *QUERIES) == shown
-    opened = open_index("index", encoder)
+    opened = encoder.index("index")
     assert opened.held.column == "line" and in_memory.texts == opened.texts == lines
     cosines = encoder.encode(QUERIES) @ encoder.encode(lines).T * [line != "" for line in lines]
     words = tfidf_in_loops(QUERIES, lines)
@@ -129,6 +132,27 @@ def test_nothing_is_near_an_empty_query_and_equal_scores_keep_the_rows_order(enc
         encoder.index(texts, column="x")
 
 
+def test_near_copies_are_one_hit_with_the_best_of_them_and_no_row_is_lost(encoder, pairs):
+    texts = [text for pair in pairs[:100] for text in pair]
+    texts += ["\u2603", "?", *(" " * k + "tufome now" for k in range(40))]
+    searched = index_of(encoder, rows_of_texts(texts))
+    cosines = np.array([*searched.tfidf.scores(texts)])
+    for query in (*QUERIES, "tufome now"):
+        meaning = product(searched.vectors, encoder.encode([query]).T)[:, 0]    # as in the search
+        scores = settled(meaning + next(searched.tfidf.scores([query])))
+        hits, few = (searched.search([query], top)[0] for top in (242, 3))
+        free, found = np.ones(242, bool), []
+        for best in np.argsort(-scores, kind="stable"):
+            if free[best]:
+                group = free & ((cosines[best] > 0.7) | [text == texts[best] for text in texts])
+                found.append((best + 1, group.sum()))
+                free &= ~group
+        assert [(hit.number, hit.copies) for hit in hits] == found and 3 < len(found) < 180
+        assert [hit.number for hit in few] == [number for number, _ in found[:3]]
+        others = [hit.others for hit in hits if hit.row == {"line": "tufome now"}]
+        assert others == [[{"line": " " * k + "tufome now"} for k in range(1, 5)]]
+
+
 @pytest.mark.parametrize("top", [1, 4, 60])
 def test_the_nearest_are_the_best_and_of_equals_the_first(top):
     cosines = np.random.default_rng(3).permutation(50) / 50
@@ -151,7 +175,7 @@ def test_a_hit_shows_the_question_its_answer_and_the_ticket(table, pairs, said):
     without = said("--index", "index", question, "--words", 0)
     assert without.startswith(f"{question}\n  1.000 = 1.000 meaning + 0.000 words  {question}\n")
     by_answer = said("--search", "tickets.csv", "--column", "answer", answer)
-    assert f"  {same}  {answer}\n" in by_answer
+    assert f"  {same}  {answer}  (and 1 more like it)\n" in by_answer
 
 
 def test_the_best_answers_are_those_of_the_response_side(table, encoder, pairs, said):
@@ -165,8 +189,10 @@ def test_the_best_answers_are_those_of_the_response_side(table, encoder, pairs, 
         shown = said(question, "--top", 4, *source)
         assert shown.startswith(
             f"{question}\n  {scores[best]:.3f} = {meanings[best]:.3f} meaning + "
-            f"{scores[best] - meanings[best]:.3f} words  {pairs[best][1]}\n"
-            f"         ticket: T{best + 1}\n         question: {pairs[best][0]}\n  ")
+            f"{scores[best] - meanings[best]:.3f} words  {pairs[best][1]}")
+        values = [f"         {name}: {value}\n" for name, value in (
+            ("ticket", f"T{best + 1}"), ("question", pairs[best][0]))]
+        assert 0 < shown.index(values[0]) < shown.index(values[1])
         assert shown.count("ticket: ") >= 4
         lines = said(question, "--json", "--top", 4, *source).splitlines()
         assert len(lines) == 4 and json.loads(lines[0])["number"] == best + 1

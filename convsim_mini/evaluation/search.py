@@ -1,0 +1,109 @@
+"""Does a search find the right row? Ask it of your own rows, with queries of your own.
+
+    python -m convsim_mini.evaluation.search RUN ROWS QUERIES [--column NAME]
+
+ROWS is what `encode --search` reads. QUERIES is a table with the columns "query" and "right": the
+text of a row that should be found, or its number, from 1 on. A query with several right rows has a
+line for each. hit@1 and hit@5: for how many queries a right one is among the best 1 or 5, in per
+cent; MRR: the mean of 1/rank, × 100. Rows with the same text count once, and of equal scores the
+right one counts as the last.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from ..common.cli import UserError, errors_in_one_line
+from ..core.ranking import settled
+from ..data.layouts import Reading
+from ..data.texts import id_of, text_of
+from ..inference.index import WORDS, index_of, rows_of_file
+from ..inference.sentence_encoder import encoder_of
+from ..inference.tfidf import document_frequency, term_counts, vocabulary_of
+from ..training.run import load_run
+from .__main__ import parser_of
+from .baselines import bm25_documents
+from .metrics import bootstrap_interval, difference, per_cent
+from .results import cell, grid, verdict
+
+QUERY, RIGHT = "query", "right"
+
+
+def read_queries(path, texts, encoding="utf-8"):
+    """The queries in a table's file: dict, query → the right texts of the n texts of all rows.
+
+    Lines without a query are skipped. Raises UserError if a right row is not there.
+    """
+    known, asked, reading = {*texts} - {""}, {}, Reading((QUERY,), encoding, side=0)
+    for number, row in enumerate(rows_of_file(path, reading).rows, start=1):
+        query, right = (text_of(row.get(name)) for name in (QUERY, RIGHT))
+        place = id_of(right)
+        if right not in known and place.isdecimal() and 0 < int(place) <= len(texts):
+            right = texts[int(place) - 1]
+        if query and right not in known:
+            raise UserError(f'{path}: row {number}: "{RIGHT}" is {right!r}; expected the text of a '
+                            f"row that has one, or its number, 1 to {len(texts):,}")
+        if query:
+            asked.setdefault(query, set()).add(right)
+    if not asked:
+        raise UserError(f'{path}: expected a text in the column "{QUERY}" of some row')
+    return asked
+
+
+def ranks(index, asked):
+    """The rank of the best right row of each of q queries: way to search an Index → int (q,)."""
+    rows = [k for k, text in enumerate(index.texts) if text and index.copies[k]]    # each text once
+    places = {index.texts[k]: place for place, k in enumerate(rows)}
+    vocabulary, packed = vocabulary_of(index.texts)
+    documents = bm25_documents(packed, *document_frequency(packed, vocabulary.size))
+    counts = term_counts(vocabulary.encode([*asked]), vocabulary.size)
+    weight, found = WORDS[index.held.replies], {}
+    for query, words, vector, right in zip(
+            counts, index.tfidf.scores([*asked]), index.encoder.encode([*asked]), asked.values()):
+        meaning = index.vectors @ vector                                  # (n,), as all the others
+        is_right = np.isin(np.arange(len(rows)), [*map(places.get, right)])
+        for way, scores in (("meaning + words, as in a search", meaning + weight * words),
+                            ("meaning", meaning), ("TF-IDF", words),
+                            ("BM25", (documents @ query.T).toarray().ravel())):
+            scores = settled(scores)[rows]
+            before = (scores >= scores[is_right].max()) & ~is_right
+            found.setdefault(way, []).append(1 + before.sum())
+    return {way: np.array(of_way) for way, of_way in found.items()}
+
+
+def figures(ranks):
+    """Ranks (q,) → metric → (value, low, high)."""
+    reciprocal = 100 / ranks
+    return {"hit@1": per_cent(ranks <= 1), "hit@5": per_cent(ranks <= 5),
+            "MRR": (reciprocal.mean(), *bootstrap_interval(np.mean, reciprocal))}
+
+
+def lead(found):
+    """A sentence: is the search ahead of the better of TF-IDF and BM25? found: from `ranks`"""
+    search, _, *of_words = found
+    best = max(of_words, key=lambda way: (found[way] == 1).mean())
+    gap = difference(np.mean, *(100.0 * (found[way] == 1) for way in (search, best)))
+    return f"The search {verdict(gap)} {best}: hit@1 {cell(gap, '+.1f')}, paired."
+
+
+@errors_in_one_line()
+def main(argv=None):
+    """The command: print the table and who is ahead."""
+    parser = parser_of("evaluation.search", __doc__, "--device")
+    parser.add_argument("rows", type=Path, help="the file to search in")
+    parser.add_argument("queries", type=Path, help=f'a table with "{QUERY}" and "{RIGHT}"')
+    parser.add_argument("--column", metavar="NAME", dest="columns", nargs=1, default=(),
+                        help="which column of ROWS to search in, if its name is not a known one")
+    parser.add_argument("--encoding", default="utf-8", help="of both files (default: utf-8)")
+    options = parser.parse_args(argv)
+    encoder = encoder_of(load_run(options.run, options.device))
+    reading = Reading(options.columns, options.encoding, encoder.columns, side=0)
+    index = index_of(encoder, rows_of_file(options.rows, reading))
+    asked = read_queries(options.queries, index.texts, options.encoding)
+    found = ranks(index, asked)
+    print(f"{len(asked):,} queries, {np.count_nonzero(index.copies):,} different rows\n\n"
+          f"{grid({way: figures(of_way) for way, of_way in found.items()})}\n\n{lead(found)}")
+
+
+if __name__ == "__main__":
+    main()

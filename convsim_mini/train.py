@@ -11,13 +11,10 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
-import numpy as np
-
 from .common.arrays_file import in_16_bits
 from .common.cli import UserError, errors_in_one_line
 from .common.files import write_text
 from .data.prepare import corpus_report, open_corpus
-from .core.text import UNKNOWN
 from .data.labelled import find_snli
 from .fast.devices import device_module
 from .fast.threads import use_all_cores
@@ -89,12 +86,12 @@ def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
     device_module(config.device, config.precision, workers.gpu)
     if config.device == "gpu":
         workers.check_nccl()
-    use_all_cores()
     if config.nli_task:                                    # before the pairs: they take longer
         find_snli(config.nli, ("train", "dev"), all_needed=True)
     corpus = open_corpus(config, vocabulary)
+    use_all_cores()                                        # from here on, freed memory is kept
     print(corpus_report(corpus.report))
-    warn_if_cut(config.model, np.diff(corpus.train.offsets))
+    warn_if_cut(config.model, corpus.train.offsets)
     tasks = open_tasks(config, corpus)
     config = with_steps(fitting_batches(config, tasks, workers.size), tasks)
     drawn(corpus.test, DEV_QUERIES)                           # now, so that mistakes show early
@@ -105,7 +102,7 @@ def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
 
 def notices(config, corpus):
     """Yield what a user should know before training starts."""
-    strange = (np.asarray(corpus.train.ids) == UNKNOWN).mean()
+    strange = corpus.report["unknown"]
     if strange > UNKNOWN_SHARE:
         yield (f"{strange:.0%} of the words have letters that the run of --init does not know; "
                "train without --init instead")

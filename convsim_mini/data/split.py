@@ -9,8 +9,8 @@ import hashlib
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
+
+from ..core.packed import offsets_of
 
 SPLITS = ("train", "dev", "test")
 LONG = 15          # characters; a shorter text, such as "yes", may be anybody's
@@ -18,10 +18,16 @@ OFTEN = 2          # a text that is a reply more often may be anybody's, too
 LARGEST = 0.02     # of all pairs; a larger unit is cut into blocks
 BLOCK = 50         # successive pairs
 FEWEST = 100       # pairs in a split, and replies to choose among
+LEFT_OUT = len(SPLITS)    # a pair that would connect two splits
+AT_ONCE = 20_000   # pairs, so that memory stays small
+HIGHEST = np.uint64(2**64 - 1)    # ends each ascending table, so that none is empty
 
 
 class Origins(NamedTuple):
-    """Where n pairs come from: what decides their splits. All hashes are those of `text_key`."""
+    """Where n pairs come from: what decides their splits. All hashes are those of `text_key`.
+
+    The arrays may be mapped files. They are read in parts, because there may be many pairs.
+    """
 
     keys: np.ndarray     # uint64 (n, 2): of the two texts
     names: np.ndarray    # uint64 (n, 2): of the conversation, or of the ids of the two messages if
@@ -32,8 +38,8 @@ class Origins(NamedTuple):
 class Splits(NamedTuple):
     """What `split_pairs` decides about n pairs."""
 
-    names: np.ndarray    # (n,): one of SPLITS; "" for a pair that would connect two splits
-    units: np.ndarray    # int (n,): the number of each pair's unit
+    codes: np.ndarray    # uint8 (n,): a place in SPLITS, or LEFT_OUT
+    units: np.ndarray    # int32 (n,): the number of each pair's unit
     cut: int             # how many conversations were too large, and cut
 
 
@@ -49,73 +55,129 @@ def split_pairs(origins):
     the units with the lowest hashes, 1 to 3 tenths of the pairs, are test, and the next as many
     dev. Another corpus may then train on conversations of this test split.
     """
-    keys = origins.keys
-    replies, times = np.unique(keys[:, 1], return_counts=True)
-    own = origins.long & ~np.isin(keys, replies[times > OFTEN])    # texts of one conversation alone
-    component = _components(origins, own)
-    units, cut = _blocks(component)
-    hashes = _lowest_hash(keys, own, units)
-    digit, share = hashes % 10, np.searchsorted(np.sort(hashes), hashes) / max(1, len(hashes))
-    order = np.argsort(component, kind="stable")
-    ways = [(digit < 1, hashes // 10 % 25 == 0),
-            *((share < part, share < 2 * part) for part in (0.1, 0.2, 0.3))]
-    for test, dev in ways:
-        names = np.where(test, "test", np.where(dev, "dev", "train"))
+    own = _of_one_conversation(origins)
+    units, large = _units(_components(origins, own))
+    lowest = _lowest_hashes(origins.keys, own, units)
+    for test, dev in _ways(lowest, units):
+        codes = np.where(test, 2, np.where(dev, 1, 0)).astype(np.uint8)[units]
         # a block's first message is the reply before it, and may not stand in another split
-        before, after = order[:-1], order[1:]
-        within = component[before] == component[after]
-        names[after[within & (names[before] != names[after])]] = ""
-        times = (np.unique(keys[names == split, 1], return_counts=True)[1] for split in SPLITS[1:])
+        for pairs in large:
+            of_pairs = codes[pairs]
+            codes[pairs[1:][of_pairs[1:] != of_pairs[:-1]]] = LEFT_OUT
+        times = (np.unique(origins.keys[codes == code, 1], return_counts=True)[1] for code in (1, 2))
         if all(some.sum() - some.max(initial=0) >= FEWEST for some in times):    # other replies
             break
-    return Splits(names, units, cut)
+    return Splits(codes, units, len(large))
+
+
+def in_parts(number):
+    """Yield slices of AT_ONCE of so many pairs."""
+    return (slice(first, min(first + AT_ONCE, number)) for first in range(0, number, AT_ONCE))
+
+
+def _repeated(values, times):
+    """What occurs more than `times` times in values (n,), which are sorted in place: ascending."""
+    values.sort()
+    more = values[times:] == values[:-times]
+    more[1:] &= ~more[:-1]                                    # only the first of each
+    return np.append(values[:-times][more], HIGHEST)
+
+
+def _of_one_conversation(origins):
+    """Whether each text belongs to one conversation alone, as far as one can tell: bool (n, 2)."""
+    own, often = np.array(origins.long), _repeated(np.array(origins.keys[:, 1]), OFTEN)
+    for some in in_parts(len(own)):
+        keys = origins.keys[some]
+        own[some] &= often[np.searchsorted(often, keys)] != keys
+    return own
 
 
 def _components(origins, own):
-    """The conversation of each pair, as a number: int (n,).
-
-    own: bool (n, 2), whether a text belongs to one conversation alone, as far as one can tell
+    """The conversation of each pair, as a number: int32 (n,). own: as `_of_one_conversation` says
 
     Conversations are the connected components of a graph whose edges are the pairs. A pair joins
     the ids of its two messages, so that a chain of replies is one conversation, or its known
     conversation to itself. If neither is known, it joins its two texts: a reply that is also a
     message links two pairs. A text that may be anybody's links nothing.
     """
-    keys, names, _ = origins
-    nodes = np.where(names == 0, np.where(own, keys, 0), names)           # (n, 2)
-    nodes = np.where(nodes == 0, nodes[:, ::-1], nodes)       # a single node: an edge to itself
-    pair = keys[:, :1] + np.uint64(3) * keys[:, 1:]           # no node: equal pairs stay together
-    nodes, ends = np.unique(np.where(nodes == 0, pair, nodes), return_inverse=True)
-    ends = ends.reshape(-1, 2)
-    # bool: of small integers, 256 copies of an edge would add up to 0
-    edges = coo_matrix((np.ones(len(ends), bool), ends.T), (len(nodes), len(nodes)))
-    return connected_components(edges, directed=False)[1][ends[:, 0]]
+    nodes, size = np.empty(2 * len(own), np.uint64), 0
+    for some in in_parts(len(own)):
+        one, other = _nodes(origins, own, some)
+        both = np.append(one, other[one != other])
+        nodes[size:size + len(both)] = both
+        size += len(both)
+    nodes = _repeated(nodes[:size], 1)                        # the others join nothing
+    ends, number = np.empty((2, len(own)), np.int32), len(nodes)
+    for some in in_parts(len(own)):
+        wanted = _nodes(origins, own, some)
+        place = np.searchsorted(nodes, wanted)
+        place[nodes[place] != wanted] = -1
+        alone = (place == -1).all(axis=0)
+        place[:, alone] = number + np.arange(alone.sum())     # nodes of their own
+        number += alone.sum()
+        ends[:, some] = np.where(place == -1, place[::-1], place)
+    return connected(ends, number)[ends[0]]
 
 
-def _blocks(component):
-    """The unit of each pair, int (n,): its conversation, or a block of one that is too large.
+def _nodes(origins, own, some):
+    """The two nodes that some of the pairs join: uint64 (2, n)."""
+    keys, names = origins.keys[some].T, origins.names[some].T
+    nodes = np.where(names == 0, np.where(own[some].T, keys, 0), names)
+    nodes = np.where(nodes == 0, nodes[::-1], nodes)          # a single node: an edge to itself
+    pair = keys[0] + np.uint64(3) * keys[1]                   # no node: equal pairs stay together
+    return np.where(nodes == 0, pair, nodes)
 
-    → units, how many conversations are cut
+
+def connected(ends, number):
+    """The lowest node that each of `number` nodes is connected to. ends: int32 (2, m), the edges.
+
+    Each root joins its lowest neighbour, until no edge is left between two roots: O(log n) times,
+    if numbers are in a random order. SciPy's function needs twice the memory.
     """
-    order, sizes = np.argsort(component, kind="stable"), np.bincount(component)
-    large = (sizes > LARGEST * len(component)) & (sizes > BLOCK)
-    place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)    # in its component
-    begins = (place == 0) | np.repeat(large, sizes) & (place % BLOCK == 0)
-    units = np.empty_like(order)
-    units[order] = np.cumsum(begins) - 1
-    return units, int(large.sum())
+    root, (one, other) = np.arange(number, dtype=np.int32), ends
+    while (differ := one != other).any():
+        one, other = one[differ], other[differ]
+        np.minimum.at(root, np.maximum(one, other), np.minimum(one, other))
+        while not np.array_equal(root, shorter := root[root]):
+            root = shorter
+        one, other = root[one], root[other]
+    return root
 
 
-def _lowest_hash(keys, own, units):
-    """The lowest hash of each pair's unit: uint64 (n,). It depends on texts alone.
+def _units(component):
+    """The unit of each pair, int32 (n,): its conversation, or a block of one that is too large.
+
+    → units, the pairs of each conversation that is cut
+    """
+    units, sizes, cut = component.copy(), np.bincount(component), []
+    number = len(sizes)
+    for large in np.flatnonzero(sizes > max(LARGEST * len(component), BLOCK)):
+        cut.append(np.flatnonzero(component == large))
+        units[cut[-1]] = number + np.arange(len(cut[-1])) // BLOCK
+        number = units.max() + 1
+    return units, cut
+
+
+def _lowest_hashes(keys, own, units):
+    """The lowest hash in each unit: uint64 (number of units,). It depends on texts alone.
 
     So neither the name nor the order of files moves a pair. Texts that are anybody's have high
     hashes: otherwise one of them could decide for many units.
     """
-    hashes = np.where(own, keys >> np.uint64(1), keys | np.uint64(1 << 63)).min(axis=1)
-    lowest = np.full(units.max(initial=-1) + 1, np.iinfo(np.uint64).max, np.uint64)
-    np.minimum.at(lowest, units, hashes)
-    return lowest[units]
+    lowest = np.full(units.max(initial=-1) + 1, HIGHEST)
+    for some in in_parts(len(units)):
+        hashes = np.where(own[some], keys[some] >> np.uint64(1), keys[some] | np.uint64(1 << 63))
+        np.minimum.at(lowest, units[some], hashes.min(axis=1))
+    return lowest
+
+
+def _ways(lowest, units):
+    """Yield which units are test, and which are dev unless they are test: bool, bool."""
+    yield lowest % 10 < 1, lowest // 10 % 25 == 0
+    order = np.argsort(lowest)
+    before = offsets_of(np.bincount(units, minlength=len(lowest))[order])    # pairs
+    share = before[np.searchsorted(lowest[order], lowest)] / max(1, len(units))
+    yield from ((share < part, share < 2 * part) for part in (0.1, 0.2, 0.3))
 
 
 def straightness(origins, splits):
@@ -126,14 +188,19 @@ def straightness(origins, splits):
     test has, and how many of them train has as well; same: how often a wrong candidate of a test
     pair is from its own unit
     """
-    keys, _, long = origins
-    inside = {split: splits.names == split for split in SPLITS}
-    test, train = (np.unique(keys[inside[split]][long[inside[split]]])
-                   for split in ("test", "train"))
-    sizes = np.bincount(splits.units[inside["test"]])
+    codes, units, cut = splits
+    test = codes == 2
+    texts = np.append(np.sort(origins.keys[test][origins.long[test]]), HIGHEST)
+    known = np.zeros(len(texts), bool)
+    met = np.zeros((LEFT_OUT + 1, units.max(initial=-1) + 1), bool)
+    for some in in_parts(len(codes)):
+        met[codes[some], units[some]] = True
+        keys = origins.keys[some][origins.long[some] & (codes[some] == 0)[:, None]]
+        place = np.searchsorted(texts, keys)
+        known[place[texts[place] == keys]] = True
+    sizes = np.unique(units[test], return_counts=True)[1]
     total = max(2, sizes.sum())
-    return {"conversations": {split: len(np.unique(splits.units[which]))
-                              for split, which in inside.items()},
-            "cut": splits.cut, "between": int((splits.names == "").sum()), "texts": len(test),
-            "known": len(np.intersect1d(test, train, assume_unique=True)),
+    return {"conversations": {split: int(of.sum()) for split, of in zip(SPLITS, met)}, "cut": cut,
+            "between": int((codes == LEFT_OUT).sum()),
+            "texts": int((texts[1:] != texts[:-1]).sum()), "known": int(known.sum()),
             "same": float((sizes * (sizes - 1)).sum() / (total * (total - 1)))}

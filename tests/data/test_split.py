@@ -62,8 +62,8 @@ def by_input(origins):
     """The split of former versions: by a hash of the input."""
     digit = origins.keys[:, 0] % 10
     dev = origins.keys[:, 0] // 10 % 25 == 0
-    names = np.where(digit < 1, "test", np.where(dev, "dev", "train"))
-    return Splits(names, np.arange(len(names)), 0)
+    codes = np.where(digit < 1, 2, np.where(dev, 1, 0))
+    return Splits(codes, np.arange(len(codes)), 0)
 
 
 def spoken_twice(path):
@@ -129,8 +129,8 @@ def test_no_unit_is_cut(some, named, seed):
     replies = Counter(reply for _, _, reply in pairs)
     ends = [((k,) if named else tuple(n for n in pair if n % 3 and replies[n] <= 2))
             for k, *pair in pairs]
-    for one, ours, unit in zip(ends, splits.names, splits.units):
-        for other, theirs, another in zip(ends, splits.names, splits.units):
+    for one, ours, unit in zip(ends, splits.codes, splits.units):
+        for other, theirs, another in zip(ends, splits.codes, splits.units):
             if {*one} & {*other}:
                 assert (ours, unit) == (theirs, another)
     for unit, number in Counter(splits.units.tolist()).items():               # nor glued
@@ -203,6 +203,6 @@ def test_few_pairs_go_to_dev_and_test_in_tenths():
     rng = np.random.default_rng(11)
     for number, least in ((20_000, 0.02), (1_500, 0.09), (600, 0.19)):
         sentences = [sentence(rng).split() for _ in range(2 * number)]
-        names = split_pairs(origins_of(sentences, number * [("", "")])).names
-        shares = [(names == split).mean() for split in ("dev", "test")]
+        codes = split_pairs(origins_of(sentences, number * [("", "")])).codes
+        shares = [(codes == code).mean() for code in (1, 2)]
         assert all(least <= share <= 0.31 and share * number >= 100 for share in shares)

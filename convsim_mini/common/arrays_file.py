@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from pathlib import Path
 
 import numpy as np
 from safetensors import safe_open
@@ -13,6 +14,8 @@ from .files import UNREADABLE, replace_file
 FORMAT = 11
 RESTORE = "restore it, or train again"
 DTYPES = {"F32": np.float32, "I32": np.int32, "I64": np.int64, "U64": np.uint64, "U8": np.uint8}
+RAW = {"ids": np.int32, "offsets": np.int64, "keys": np.dtype((np.uint64, 2)),
+       "names": np.dtype((np.uint64, 2)), "long": np.dtype((bool, 2))}    # of the files of `append`
 
 
 def save_arrays(path, arrays, about):
@@ -59,6 +62,29 @@ def mapped_array(path, name):
         about = json.loads(file.read(begin - 8))[name]
     return np.memmap(path, DTYPES[about["dtype"]], "r", begin + about["data_offsets"][0],
                      tuple(about["shape"]))
+
+
+def append(path, packed, **pairs):
+    """Append sentences, and arrays with two values a pair, to raw files named PATH.ids and so on.
+
+    `mapped` opens them, so nothing has to be in memory. A full disk raises an OSError.
+    """
+    begin = 0
+    for name, array in {**packed._asdict(), **pairs}.items() if len(packed.ids) else ():
+        with open(f"{path}.{name}", "ab") as file:
+            if name == "ids":
+                begin = file.tell() // array.itemsize
+            if name == "offsets":
+                array = array[min(begin, 1):] + begin
+            file.write(np.ascontiguousarray(array))
+
+
+def mapped(path, names):
+    """Arrays in the files of `append`, mapped: they are read where they are used."""
+    for name in names:
+        file, dtype = Path(f"{path}.{name}"), RAW[name]
+        # an empty file cannot be mapped
+        yield np.asarray(np.memmap(file, dtype, "r")) if file.exists() else np.empty(0, dtype)
 
 
 def in_16_bits(array):

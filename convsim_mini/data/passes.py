@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..common.arrays_file import append, mapped
 from ..common.cli import progress
 from ..common.processes import local_processes, map_in_order
 from ..core.packed import Packed, offsets_of
@@ -23,8 +24,6 @@ from .pairs import left_out, read_rows
 from .split import LONG, SPLITS, Origins, in_parts, text_key
 
 EXAMPLES = 3
-TYPES = {"ids": np.int32, "offsets": np.int64, "keys": np.dtype((np.uint64, 2)),
-         "names": np.dtype((np.uint64, 2)), "long": np.dtype((bool, 2))}    # of arrays in files
 
 
 class Texts(NamedTuple):
@@ -38,33 +37,6 @@ class Texts(NamedTuple):
         """Yield (Packed, slice) for each part of the pairs: its sentences, which pairs it is."""
         for pairs in in_parts(self.split.pairs):
             yield self.split.packed.part(2 * pairs.start, 2 * pairs.stop), pairs
-
-
-def append(path, packed, **others):
-    """Append pairs to files that begin with this path: ids, offsets and other arrays.
-
-    `mapped` opens them. So nothing of a corpus has to be in memory; a full disk raises an OSError.
-    """
-    if len(packed.ids):
-        begin = _append(path, "ids", packed.ids)
-        _append(path, "offsets", packed.offsets[min(begin, 1):] + begin)
-        for name, array in others.items():
-            _append(path, name, array)
-
-
-def _append(path, name, array):
-    with open(f"{path}.{name}", "ab") as file:
-        begin = file.tell() // array.itemsize
-        file.write(np.ascontiguousarray(array))
-    return begin
-
-
-def mapped(path, *names):
-    """Arrays in the files of `append`, mapped: they are read where they are used."""
-    for name in names:
-        file, dtype = Path(f"{path}.{name}"), TYPES[name]
-        # an empty file cannot be mapped
-        yield np.asarray(np.memmap(file, dtype, "r")) if file.exists() else np.empty(0, dtype)
 
 
 def read_texts(paths, off, reading, folder):
@@ -97,8 +69,8 @@ def read_texts(paths, off, reading, folder):
             append(folder / "all", packed._replace(ids=ours[packed.ids]), **origins._asdict())
             report["removed"].update(removed)
             report["examples"] = (report["examples"] + examples)[:EXAMPLES]
-    ids, offsets, keys, names, long = mapped(folder / "all", *TYPES)
-    return Texts([*places], Split(ids, offsets), Origins(keys, names, long)), report
+    return Texts([*places], Split(*mapped(folder / "all", Split._fields[:3])),
+                 Origins(*mapped(folder / "all", Origins._fields))), report
 
 
 def _tokenize(work, off=()):
@@ -160,7 +132,7 @@ def read_splits(texts, vocabulary, codes, folder):
         for code, split in enumerate(SPLITS):
             some = Packed(pieces.ids[of_pieces == code], offsets_of(lengths[of_sentences == code]))
             append(folder / split, some, keys=texts.origins.keys[pairs][of_pairs == code])
-    splits = {split: Split(*mapped(folder / split, *Split._fields[:3])) for split in SPLITS}
+    splits = {split: Split(*mapped(folder / split, Split._fields[:3])) for split in SPLITS}
     return splits, unknown / max(1, len(splits["train"].ids))
 
 

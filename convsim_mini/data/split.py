@@ -55,16 +55,18 @@ def split_pairs(origins):
     the units with the lowest hashes, 1 to 3 tenths of the pairs, are test, and the next as many
     dev. Another corpus may then train on conversations of this test split.
     """
-    own = _of_one_conversation(origins)
+    keys = origins.keys
+    often = _repeated(np.array(keys[:, 1]), OFTEN)
+    own = by_parts(len(keys), lambda some: (    # texts of one conversation alone
+        origins.long[some] & (often[np.searchsorted(often, keys[some])] != keys[some])))
     units, large = _units(_components(origins, own))
-    lowest = _lowest_hashes(origins.keys, own, units)
-    for test, dev in _ways(lowest, units):
+    for test, dev in _ways(_lowest_hashes(keys, own, units), units):
         codes = np.where(test, 2, np.where(dev, 1, 0)).astype(np.uint8)[units]
         # a block's first message is the reply before it, and may not stand in another split
         for pairs in large:
             of_pairs = codes[pairs]
             codes[pairs[1:][of_pairs[1:] != of_pairs[:-1]]] = LEFT_OUT
-        times = (np.unique(origins.keys[codes == code, 1], return_counts=True)[1] for code in (1, 2))
+        times = (np.unique(keys[codes == code, 1], return_counts=True)[1] for code in (1, 2))
         if all(some.sum() - some.max(initial=0) >= FEWEST for some in times):    # other replies
             break
     return Splits(codes, units, len(large))
@@ -72,7 +74,12 @@ def split_pairs(origins):
 
 def in_parts(number):
     """Yield slices of AT_ONCE of so many pairs."""
-    return (slice(first, min(first + AT_ONCE, number)) for first in range(0, number, AT_ONCE))
+    return (slice(k, min(k + AT_ONCE, number)) for k in range(0, max(number, 1), AT_ONCE))
+
+
+def by_parts(number, function):
+    """What function(slice) returns for each part of so many pairs, as one array."""
+    return np.concatenate([function(some) for some in in_parts(number)])
 
 
 def _repeated(values, times):
@@ -83,58 +90,47 @@ def _repeated(values, times):
     return np.append(values[:-times][more], HIGHEST)
 
 
-def _of_one_conversation(origins):
-    """Whether each text belongs to one conversation alone, as far as one can tell: bool (n, 2)."""
-    own, often = np.array(origins.long), _repeated(np.array(origins.keys[:, 1]), OFTEN)
-    for some in in_parts(len(own)):
-        keys = origins.keys[some]
-        own[some] &= often[np.searchsorted(often, keys)] != keys
-    return own
-
-
 def _components(origins, own):
-    """The conversation of each pair, as a number: int32 (n,). own: as `_of_one_conversation` says
+    """The conversation of each pair, as a number: int32 (n,).
+
+    own: bool (n, 2), whether a text belongs to one conversation alone, as far as one can tell
 
     Conversations are the connected components of a graph whose edges are the pairs. A pair joins
     the ids of its two messages, so that a chain of replies is one conversation, or its known
     conversation to itself. If neither is known, it joins its two texts: a reply that is also a
     message links two pairs. A text that may be anybody's links nothing.
     """
-    nodes, size = np.empty(2 * len(own), np.uint64), 0
-    for some in in_parts(len(own)):
-        one, other = _nodes(origins, own, some)
-        both = np.append(one, other[one != other])
-        nodes[size:size + len(both)] = both
-        size += len(both)
-    nodes = _repeated(nodes[:size], 1)                        # the others join nothing
-    ends, number = np.empty((2, len(own)), np.int32), len(nodes)
-    for some in in_parts(len(own)):
-        wanted = _nodes(origins, own, some)
-        place = np.searchsorted(nodes, wanted)
-        place[nodes[place] != wanted] = -1
-        alone = (place == -1).all(axis=0)
-        place[:, alone] = number + np.arange(alone.sum())     # nodes of their own
-        number += alone.sum()
-        ends[:, some] = np.where(place == -1, place[::-1], place)
-    return connected(ends, number)[ends[0]]
+    def nodes_of(some):
+        keys, names = origins.keys[some], origins.names[some]
+        nodes = np.where(names == 0, np.where(own[some], keys, 0), names)
+        nodes = np.where(nodes == 0, nodes[:, ::-1], nodes)   # a single node: an edge to itself
+        pair = keys[:, :1] + np.uint64(3) * keys[:, 1:]       # no node: equal pairs stay together
+        return np.where(nodes == 0, pair, nodes)              # (pairs, 2)
 
+    def different(some):
+        one, other = nodes_of(some).T
+        return np.append(one, other[one != other])
 
-def _nodes(origins, own, some):
-    """The two nodes that some of the pairs join: uint64 (2, n)."""
-    keys, names = origins.keys[some].T, origins.names[some].T
-    nodes = np.where(names == 0, np.where(own[some].T, keys, 0), names)
-    nodes = np.where(nodes == 0, nodes[::-1], nodes)          # a single node: an edge to itself
-    pair = keys[0] + np.uint64(3) * keys[1]                   # no node: equal pairs stay together
-    return np.where(nodes == 0, pair, nodes)
+    def place(some):
+        nodes = nodes_of(some)
+        place = np.searchsorted(shared, nodes).astype(np.int32)
+        return np.where(shared[place] == nodes, place, -1)
+
+    shared = _repeated(by_parts(len(own), different), 1)      # a node of one pair joins nothing
+    ends = by_parts(len(own), place)
+    ends = np.where(ends == -1, ends[:, ::-1], ends)
+    alone = ends[:, 0] == -1
+    ends[alone] = len(shared) + np.arange(alone.sum())[:, None]
+    return connected(ends, len(shared) + alone.sum())[ends[:, 0]]
 
 
 def connected(ends, number):
-    """The lowest node that each of `number` nodes is connected to. ends: int32 (2, m), the edges.
+    """The lowest node that each of `number` nodes is connected to. ends: int32 (m, 2), the edges.
 
     Each root joins its lowest neighbour, until no edge is left between two roots: O(log n) times,
     if numbers are in a random order. SciPy's function needs twice the memory.
     """
-    root, (one, other) = np.arange(number, dtype=np.int32), ends
+    root, (one, other) = np.arange(number, dtype=np.int32), ends.T
     while (differ := one != other).any():
         one, other = one[differ], other[differ]
         np.minimum.at(root, np.maximum(one, other), np.minimum(one, other))
@@ -149,12 +145,10 @@ def _units(component):
 
     → units, the pairs of each conversation that is cut
     """
-    units, sizes, cut = component.copy(), np.bincount(component), []
-    number = len(sizes)
+    sizes, units, cut = np.bincount(component), component.copy(), []
     for large in np.flatnonzero(sizes > max(LARGEST * len(component), BLOCK)):
         cut.append(np.flatnonzero(component == large))
-        units[cut[-1]] = number + np.arange(len(cut[-1])) // BLOCK
-        number = units.max() + 1
+        units[cut[-1]] = units.max() + 1 + np.arange(len(cut[-1])) // BLOCK
     return units, cut
 
 
@@ -188,19 +182,18 @@ def straightness(origins, splits):
     test has, and how many of them train has as well; same: how often a wrong candidate of a test
     pair is from its own unit
     """
-    codes, units, cut = splits
+    (keys, _, long), (codes, units, cut) = origins, splits
     test = codes == 2
-    texts = np.append(np.sort(origins.keys[test][origins.long[test]]), HIGHEST)
+    texts = np.append(np.sort(keys[test][long[test]]), HIGHEST)
     known = np.zeros(len(texts), bool)
-    met = np.zeros((LEFT_OUT + 1, units.max(initial=-1) + 1), bool)
     for some in in_parts(len(codes)):
-        met[codes[some], units[some]] = True
-        keys = origins.keys[some][origins.long[some] & (codes[some] == 0)[:, None]]
-        place = np.searchsorted(texts, keys)
-        known[place[texts[place] == keys]] = True
-    sizes = np.unique(units[test], return_counts=True)[1]
+        of_train = keys[some][long[some] & (codes[some] == 0)[:, None]]
+        place = np.searchsorted(texts, of_train)
+        known[place[texts[place] == of_train]] = True
+    sizes = np.bincount(units[test])
     total = max(2, sizes.sum())
-    return {"conversations": {split: int(of.sum()) for split, of in zip(SPLITS, met)}, "cut": cut,
-            "between": int((codes == LEFT_OUT).sum()),
+    return {"conversations": {split: int((np.bincount(units[codes == code]) > 0).sum())
+                              for code, split in enumerate(SPLITS)},
+            "cut": cut, "between": int((codes == LEFT_OUT).sum()),
             "texts": int((texts[1:] != texts[:-1]).sum()), "known": int(known.sum()),
             "same": float((sizes * (sizes - 1)).sum() / (total * (total - 1)))}

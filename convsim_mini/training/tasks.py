@@ -6,12 +6,15 @@ import math
 import zlib
 from typing import NamedTuple
 
+import numpy as np
+
 from ..common.cli import UserError
 from ..common.files import checksum
 from ..core import schedule
 from ..core.model import ENCODERS
 from ..core.pairs import Split
 from ..data.labelled import encode_snli, find_snli, read_snli
+from ..data.split import in_parts
 
 
 class Tasks(NamedTuple):
@@ -103,9 +106,10 @@ def with_steps(config, tasks):
     return dataclasses.replace(config, steps=max(1, round(config.epochs * first.pairs / size)))
 
 
-def warn_if_cut(config, lengths):
-    """Print how many sentences a ModelConfig's encoder cuts, if any. lengths: (n,), in pieces"""
-    longest = ENCODERS[config.encoder].longest(config)
-    if longest and (lengths > longest).any():
-        print(f"{(lengths > longest).sum():,} of {len(lengths):,} sentences have more than "
-              f"{longest} pieces of words and are cut off there")
+def warn_if_cut(config, offsets):
+    """Print how many sentences a ModelConfig's encoder cuts, if any. offsets: as in Packed"""
+    longest, sentences = ENCODERS[config.encoder].longest(config), len(offsets) - 1
+    lengths = (np.diff(offsets[some.start:some.stop + 1]) for some in in_parts(sentences))
+    if longest and (cut := sum(np.count_nonzero(some > longest) for some in lengths)):
+        print(f"{cut:,} of {sentences:,} sentences have more than {longest} pieces of words and "
+              "are cut off there")

@@ -136,12 +136,8 @@ def read_splits(texts, vocabulary, codes, folder):
     return splits, unknown / max(1, len(splits["train"].ids))
 
 
-def share_of(number, fraction, seed):
-    """A random share of 0 … number − 1; with equal seeds, a smaller one is part of a larger one."""
-    order = np.random.Generator(np.random.Philox(seed)).permutation(number)
-    return np.sort(order[:max(1, round(fraction * number))])
-
-
-def some_pairs(split, which):
-    """Some pairs of a Split, as a Split in memory; which: their numbers, (m,)."""
+def share_of(split, fraction, seed):
+    """A random share of a Split's pairs; with equal seeds, a smaller one is in a larger one."""
+    order = np.random.Generator(np.random.Philox(seed)).permutation(split.pairs)
+    which = np.sort(order[:max(1, round(fraction * split.pairs))])
     return Split(*split.sentences((2 * which[:, None] + np.arange(2)).ravel()), split.keys[which])

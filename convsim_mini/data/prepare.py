@@ -2,8 +2,7 @@
 
 A prepared corpus is a file in the cache, with three arrays for each of train, dev and test: the ids
 of all sentences end to end (input, response, input, …), their offsets, and a hash of each text. It
-also holds the vocabulary and a report. Its arrays are mapped: batches read from the file what they
-need.
+also holds the vocabulary and a report. The arrays are mapped: a batch reads its part of the file.
 """
 
 import dataclasses
@@ -14,8 +13,6 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from ..common.arrays_file import load_arrays, save_arrays
 from ..common.cli import UserError, one_line, say, user_errors
 from ..common.files import locked, workplace
@@ -25,7 +22,7 @@ from ..core.text import Vocabulary
 from .formats import default_corpus, parts_of
 from .layouts import FIELDS, Reading
 from .pairs import RULES
-from .passes import read_splits, read_texts, share_of, some_pairs, word_counts
+from .passes import read_splits, read_texts, share_of, word_counts
 from .split import BLOCK, FEWEST, LONG, SPLITS, split_pairs, straightness
 
 FORMAT = 17
@@ -50,8 +47,7 @@ def open_corpus(config, vocabulary=None):
                          vocabulary if config.init else None)
     if config.pairs_fraction == 1:
         return corpus
-    kept = share_of(corpus.train.pairs, config.pairs_fraction, config.seed)
-    return corpus._replace(train=some_pairs(corpus.train, kept))
+    return corpus._replace(train=share_of(corpus.train, config.pairs_fraction, config.seed))
 
 
 def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
@@ -122,14 +118,14 @@ def _open(path):
         with suppress(OSError):
             path.unlink()
         return None
-    splits = [Split(*(np.asarray(arrays[name]) for name in ARRAYS[k:k + 3])) for k in (0, 3, 6)]
+    splits = [Split(*map(arrays.get, ARRAYS[k:k + 3])) for k in (0, 3, 6)]
     return Corpus(Vocabulary(**about["vocabulary"]), *splits, about["report"], about["checksum"])
 
 
 def _prepare(paths, text, reading, vocabulary, parts):
     """A corpus as arrays and a dict: filter and tokenise; split by conversations; cut into pieces.
 
-    parts: an empty folder for files of all arrays
+    parts: an empty folder for the files of these arrays
     """
     texts, report = read_texts(paths, text.filters_off, reading, parts)
     names, keys = ", ".join(map(str, paths)), texts.origins.keys
@@ -141,8 +137,7 @@ def _prepare(paths, text, reading, vocabulary, parts):
                             "expected messages and different replies; name two other columns: "
                             "--columns INPUT RESPONSE")
     splits = split_pairs(texts.origins)
-    kept = report["kept"] = {
-        split: int((splits.codes == code).sum()) for code, split in enumerate(SPLITS)}
+    kept = report["kept"] = dict(zip(SPLITS, (int((splits.codes == k).sum()) for k in range(3))))
     report |= straightness(texts.origins, splits)
     if min(kept.values()) < FEWEST:
         went = ""

@@ -24,10 +24,7 @@ HIGHEST = np.uint64(2**64 - 1)    # ends each ascending table, so that none is e
 
 
 class Origins(NamedTuple):
-    """Where n pairs come from: what decides their splits. All hashes are those of `text_key`.
-
-    The arrays may be mapped files. They are read in parts, because there may be many pairs.
-    """
+    """Where n pairs come from: what decides their splits. All hashes are those of `text_key`."""
 
     keys: np.ndarray     # uint64 (n, 2): of the two texts
     names: np.ndarray    # uint64 (n, 2): of the conversation, or of the ids of the two messages if

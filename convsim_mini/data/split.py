@@ -74,9 +74,16 @@ def in_parts(number):
     return (slice(k, min(k + AT_ONCE, number)) for k in range(0, max(number, 1), AT_ONCE))
 
 
-def by_parts(number, function):
-    """What function(slice) returns for each part of so many pairs, as one array."""
-    return np.concatenate([function(some) for some in in_parts(number)])
+def by_parts(number, function, most=1):
+    """What function(slice) returns for the parts of so many pairs, `most` rows a pair or fewer."""
+    found, size = None, 0
+    for some in in_parts(number):
+        part = function(some)
+        if found is None:    # `concatenate` would need twice the memory
+            found = np.empty((most * number, *part.shape[1:]), part.dtype)
+        found[size:size + len(part)] = part
+        size += len(part)
+    return found[:size]
 
 
 def _repeated(values, times):
@@ -113,7 +120,7 @@ def _components(origins, own):
         place = np.searchsorted(shared, nodes).astype(np.int32)
         return np.where(shared[place] == nodes, place, -1)
 
-    shared = _repeated(by_parts(len(own), different), 1)      # a node of one pair joins nothing
+    shared = _repeated(by_parts(len(own), different, most=2), 1)    # others join nothing
     ends = by_parts(len(own), place)
     ends = np.where(ends == -1, ends[:, ::-1], ends)
     alone = ends[:, 0] == -1

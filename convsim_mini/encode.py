@@ -162,7 +162,7 @@ def main(argv=None):
         search(encoder, sentences, options, reading)
     else:
         print(comparison(encoder, sentences, options.words))
-    warn_if_cut(encoder.model.config, encoder.vocabulary.encode(sentences).lengths)
+    warn_if_cut(encoder.model.config, encoder.vocabulary.encode(sentences).offsets)
     warn_if_unknown(sentences, encoder.vocabulary)
 
 

@@ -13,15 +13,12 @@ from contextlib import contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-
 from .common.files import in_16_bits, write_text
 from .common.cli import ENDING, UserError, errors_in_one_line, handling
 from .data.prepare import corpus_report, open_corpus
 from .core.arrays import array_module, to_device
 from .core.loop import train_steps
 from .core.optim import OPTIMIZERS
-from .core.text import UNKNOWN
 from .data.labelled import find_snli
 from .data.layouts import Reading
 from .data.pairs import write_pairs
@@ -105,16 +102,16 @@ def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
     device_module(config.device, config.precision, workers.gpu)
     if config.device == "gpu":
         workers.check_nccl()
-    use_all_cores()
     if config.nli_task:                                    # before the pairs: they take longer
         find_snli(config.nli, ("train", "dev"), all_needed=True)
     corpus = open_corpus(config, vocabulary)
+    use_all_cores()                                        # from here on, freed memory is kept
     print(corpus_report(corpus.report))
-    warn_if_cut(config.model, np.diff(corpus.train.offsets))
+    warn_if_cut(config.model, corpus.train.offsets)
     tasks = open_tasks(config, corpus)
     config = with_steps(fitting_batches(config, tasks, workers.size), tasks)
     drawn(corpus.test, DEV_QUERIES)                           # now, so that mistakes show early
-    unknown = (np.asarray(corpus.train.ids) == UNKNOWN).mean()
+    unknown = corpus.report["unknown"]
     if unknown > UNKNOWN_SHARE:
         print(f"{unknown:.0%} of the words have letters that the run of --init does not know; "
               "train without --init instead\n")

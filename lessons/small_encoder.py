@@ -72,8 +72,8 @@ def some_chat(pairs, pieces):
     kept = first_pairs(pairs)
     sentences = [tokenize(text) for pair in kept for text in pair[:2]]
     origins = origins_of(sentences, [pair.conversation for pair in kept])
-    names = split_pairs(origins).names
-    inside = {name: np.flatnonzero(names == name) for name in SPLITS}
+    codes = split_pairs(origins).codes
+    inside = {name: np.flatnonzero(codes == code) for code, name in enumerate(SPLITS)}
     return corpus_of(sentences, origins.keys, inside, pieces)._replace(
         report={"dev": [kept[k][:2] for k in inside["dev"]]})
 

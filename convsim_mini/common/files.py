@@ -26,6 +26,8 @@ UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, Recur
 FORMAT = 11
 RESTORE = "restore it, or train again"
 DTYPES = {"F32": np.float32, "I32": np.int32, "I64": np.int64, "U64": np.uint64, "U8": np.uint8}
+RAW = {"ids": np.int32, "offsets": np.int64, "keys": np.dtype((np.uint64, 2)),
+       "names": np.dtype((np.uint64, 2)), "long": np.dtype((bool, 2))}    # of the files of `append`
 
 
 def checksum(path):
@@ -165,10 +167,11 @@ def save_arrays(path, arrays, about):
     replace_file(path, lambda temporary: save_file(arrays, temporary, metadata))
 
 
-def load_arrays(path, advice=RESTORE, only_about=False, mapped=()):
+def load_arrays(path, advice=RESTORE, only_about=False, mapped=(), check=False):
     """Read (arrays, about); with only_about, ({}, about). Raises UserError.
 
-    mapped: names of arrays that stay in the file. They are read where they are used, unchecked
+    mapped: names of arrays that stay in the file. They are read where they are used, unchecked,
+    unless `check` is set
     """
     with (user_errors(f"{path}: is missing, damaged or cannot be read", advice, UNREADABLE),
           safe_open(path, "np", backend="pread") as file):    # if mapped, it takes memory twice
@@ -184,7 +187,7 @@ def load_arrays(path, advice=RESTORE, only_about=False, mapped=()):
             return {}, about
         arrays = {name: mapped_array(path, name) if name in mapped else file.get_tensor(name)
                   for name in crcs}
-        for name in crcs.keys() - mapped:
+        for name in crcs if check else crcs.keys() - mapped:
             if crcs[name] != checksum_of_arrays({name: arrays[name]}):
                 raise ValueError(f"the checksum of {name} is wrong")
     return arrays, about
@@ -197,6 +200,29 @@ def mapped_array(path, name):
         about = json.loads(file.read(begin - 8))[name]
     return np.memmap(path, DTYPES[about["dtype"]], "r", begin + about["data_offsets"][0],
                      tuple(about["shape"]))
+
+
+def append(path, packed, **pairs):
+    """Append sentences, and arrays with two values a pair, to raw files named PATH.ids and so on.
+
+    `mapped` opens them, so nothing has to be in memory. A full disk raises an OSError.
+    """
+    begin = 0
+    for name, array in {**packed._asdict(), **pairs}.items() if len(packed.ids) else ():
+        with open(f"{path}.{name}", "ab") as file:
+            if name == "ids":
+                begin = file.tell() // array.itemsize
+            if name == "offsets":
+                array = array[min(begin, 1):] + begin
+            file.write(np.ascontiguousarray(array))
+
+
+def mapped(path, names):
+    """Arrays in the files of `append`, mapped: they are read where they are used."""
+    for name in names:
+        file, dtype = Path(f"{path}.{name}"), RAW[name]
+        # an empty file cannot be mapped
+        yield np.asarray(np.memmap(file, dtype, "r")) if file.exists() else np.empty(0, dtype)
 
 
 def in_16_bits(array):

@@ -6,8 +6,11 @@ It is also known as a ragged or jagged array, and its offsets as cu_seqlens.
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from .arrays import array_module
+
+TOKENS_AT_ONCE = 4_000_000    # so that memory does not grow with the corpus
 
 
 class Packed(NamedTuple):
@@ -69,11 +72,27 @@ def words_and_bigrams(packed, words, bigrams):
 
 def frequent_bigrams(packed, words, number):
     """The keys of the bigrams that occur most often: int64, ascending, at most `number`."""
-    inside = np.ones(len(packed.ids), bool)
-    inside[packed.offsets[1:] - 1] = False
-    keys = bigram_keys(packed.ids[:-1], packed.ids[1:], words)[inside[:-1]]
-    keys, counts = np.unique(keys, return_counts=True)
-    return np.sort(keys[np.argsort(-counts, kind="stable")[:number]])
+    counts = neighbour_counts(packed, words, [1]).tocoo()
+    keys = bigram_keys(counts.row, counts.col, words)         # ascending
+    return np.sort(keys[np.argsort(-counts.data, kind="stable")[:number]])
+
+
+def neighbour_counts(packed, words, distances):
+    """How often one id precedes another in a sentence, so many places apart: CSR (words, words).
+
+    Ids from `words` on are not counted.
+    """
+    counts = csr_matrix((words, words), dtype=np.float32)
+    cuts = np.searchsorted(packed.offsets, np.arange(0, len(packed.ids), TOKENS_AT_ONCE))
+    for first, last in zip(cuts, [*cuts[1:], len(packed.lengths)]):
+        part = packed.part(first, last)
+        sentence = part.sentence_numbers
+        for distance in distances:
+            left, right = part.ids[:-distance], part.ids[distance:]
+            near = (sentence[:-distance] == sentence[distance:]) & (left < words) & (right < words)
+            ones = np.ones(np.count_nonzero(near), np.float32)
+            counts += csr_matrix((ones, (left[near], right[near])), shape=(words, words))
+    return counts
 
 
 def bigram_keys(left, right, words):

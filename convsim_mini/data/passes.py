@@ -1,7 +1,7 @@
 """The passes that prepare a corpus: pairs → words, in several processes; then words → pieces.
 
-For every few thousand pairs, the first pass pickles its results into a file, whose sentences the
-later passes read again.
+What they read and write stays in files, so that memory grows with the number of different words
+alone, and by some 30 bytes a pair while split.py decides.
 """
 
 import os
@@ -14,32 +14,29 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..common.files import append, mapped
 from ..common.cli import progress
 from ..common.processes import local_processes, map_in_order
 from ..core.packed import Packed, offsets_of
 from ..core.batches import Split
-from ..core.text import tokenize
+from ..core.text import UNKNOWN, tokenize
 from .pairs import left_out, read_rows
-from .split import LONG, SPLITS, Origins, text_key
+from .split import LONG, SPLITS, Origins, in_parts, text_key
 
 EXAMPLES = 3
 
 
 class Texts(NamedTuple):
-    """The n pairs that the filters keep, as words."""
+    """The n pairs that the filters keep, as words. All but the words is in files."""
 
     words: list         # each once
-    parts: list         # (file from `_tokenize`, places in `words` of its words)
-    origins: Origins    # of all n pairs
+    split: Split        # of all n pairs; ids are places in `words`
+    origins: Origins
 
-    def read_parts(self):
-        """Yield a Packed for each part, the places of its words, and a slice: which pairs it is."""
-        first = 0
-        for file, places in self.parts:
-            packed = pickle.loads(file.read_bytes())[0]
-            last = first + len(packed.lengths) // 2
-            yield packed, places, slice(first, last)
-            first = last
+    def parts(self):
+        """Yield (Packed, slice) for each part of the pairs: its sentences, which pairs it is."""
+        for pairs in in_parts(self.split.pairs):
+            yield self.split.packed.part(2 * pairs.start, 2 * pairs.stop), pairs
 
 
 def read_texts(paths, off, reading, folder):
@@ -48,8 +45,7 @@ def read_texts(paths, off, reading, folder):
     off: filters to skip. Processes hand over results in files, because Python waits forever if a
     process is killed while it is sending one.
     """
-    places, parts, none = {}, [], np.empty((0, 2), np.uint64)
-    origins = [Origins(none, none, none.astype(bool))]
+    places = {}
     report = {"read": 0, "malformed": 0, "removed": Counter(), "lost": {}, "examples": []}
 
     def pairs_of_files():
@@ -67,14 +63,15 @@ def read_texts(paths, off, reading, folder):
         works = ((folder / f"{number:09}", *work) for number, work in enumerate(pairs_of_files()))
         # only a few ahead; otherwise pairs would pile up before they are tokenised
         for path in map_in_order(workers, partial(_tokenize, off=off), works, 4 * os.cpu_count()):
-            _, words, of_part, removed, lost, examples = pickle.loads(path.read_bytes())
-            ours = [places.setdefault(word, len(places)) for word in words]
-            parts.append((path, np.array(ours, np.int32)))
-            origins.append(of_part)
+            packed, words, origins, removed, lost, examples = pickle.loads(path.read_bytes())
+            path.unlink()
+            ours = np.array([places.setdefault(word, len(places)) for word in words], np.int32)
+            append(folder / "all", packed._replace(ids=ours[packed.ids]), **origins._asdict())
             report["removed"].update(removed)
             report["lost"] = lost | report["lost"]
             report["examples"] = (report["examples"] + examples)[:EXAMPLES]
-    return Texts([*places], parts, Origins(*map(np.concatenate, zip(*origins)))), report
+    return Texts([*places], Split(*mapped(folder / "all", Split._fields[:3])),
+                 Origins(*mapped(folder / "all", Origins._fields))), report
 
 
 def _tokenize(work, off=()):
@@ -115,36 +112,35 @@ def origins_of(sentences, conversations, file=0):
 def word_counts(texts, which):
     """How often each word occurs in some of the pairs: a Counter. which: bool (n,)"""
     counts = np.zeros(len(texts.words), np.int64)
-    for packed, places, pairs in texts.read_parts():
+    for packed, pairs in texts.parts():
         inside = np.repeat(np.repeat(which[pairs], 2), packed.lengths)
-        counts[places] += np.bincount(packed.ids[inside], minlength=len(places))
+        counts += np.bincount(packed.ids[inside], minlength=len(counts))
     return Counter({word: number for word, number in zip(texts.words, counts.tolist())
                     if word and number})
 
 
-def read_splits(texts, vocabulary, names):
-    """The pairs of Texts as pieces: dict, split's name → Split. names: (n,), from `split_pairs`"""
+def read_splits(texts, vocabulary, codes, folder):
+    """The pairs of Texts as pieces, mapped files in a folder; codes: (n,), from `split_pairs`.
+
+    → dict, split's name → Split; the share of train's pieces that are unknown
+    """
     of_words = vocabulary.pack([word] for word in texts.words)            # "" becomes UNKNOWN
-    found = {split: [] for split in SPLITS}
-    for packed, places, pairs in texts.read_parts():
-        for split, parts in found.items():
-            which = np.flatnonzero(names[pairs] == split)
-            some = some_pairs(Split(packed.ids, packed.offsets, texts.origins.keys[pairs]), which)
-            pieces = of_words.take(places[some.ids])          # a word's, the next one's, …
-            parts.append((pieces.ids, np.diff(pieces.offsets[some.offsets]), some.keys))
-    splits = {}
-    for split, parts in found.items():
-        ids, lengths, keys = map(np.concatenate, zip(*parts))
-        splits[split] = Split(ids, offsets_of(lengths), keys)
-    return splits
+    unknown = 0
+    for packed, pairs in texts.parts():
+        pieces = of_words.take(packed.ids)                    # a word's, the next one's, …
+        lengths, of_pairs = np.diff(pieces.offsets[packed.offsets]), codes[pairs]
+        of_sentences = np.repeat(of_pairs, 2)
+        of_pieces = np.repeat(of_sentences, lengths)
+        unknown += np.count_nonzero((pieces.ids == UNKNOWN) & (of_pieces == 0))
+        for code, split in enumerate(SPLITS):
+            some = Packed(pieces.ids[of_pieces == code], offsets_of(lengths[of_sentences == code]))
+            append(folder / split, some, keys=texts.origins.keys[pairs][of_pairs == code])
+    splits = {split: Split(*mapped(folder / split, Split._fields[:3])) for split in SPLITS}
+    return splits, unknown / max(1, len(splits["train"].ids))
 
 
-def share_of(number, fraction, seed):
-    """A random share of 0 … number − 1; with equal seeds, a smaller one is part of a larger one."""
-    order = np.random.Generator(np.random.Philox(seed)).permutation(number)
-    return np.sort(order[:max(1, round(fraction * number))])
-
-
-def some_pairs(split, which):
-    """Some pairs of a Split, as a Split in memory; which: their numbers, (m,)."""
+def share_of(split, fraction, seed):
+    """A random share of a Split's pairs; with equal seeds, a smaller one is in a larger one."""
+    order = np.random.Generator(np.random.Philox(seed)).permutation(split.pairs)
+    which = np.sort(order[:max(1, round(fraction * split.pairs))])
     return Split(*split.sentences((2 * which[:, None] + np.arange(2)).ravel()), split.keys[which])

@@ -2,7 +2,7 @@
 
 A prepared corpus is a file in the cache, with three arrays for each of train, dev and test: the ids
 of all sentences end to end (input, response, input, …), their offsets, and a hash of each text. It
-also holds the vocabulary and a report.
+also holds the vocabulary and a report. The arrays are mapped: a batch reads its part of the file.
 """
 
 import dataclasses
@@ -21,11 +21,11 @@ from ..core.text import Vocabulary
 from .formats import default_corpus, parts_of
 from .layouts import FIELDS, Reading
 from .pairs import RULES
-from .passes import read_splits, read_texts, share_of, some_pairs, word_counts
+from .passes import read_splits, read_texts, share_of, word_counts
 from .split import BLOCK, FEWEST, LONG, SPLITS, split_pairs, straightness
 
-FORMAT = 17
-ARRAYS = ("ids", "offsets", "keys")    # of a Split
+FORMAT = 18
+ARRAYS = [f"{split}.{name}" for split in SPLITS for name in Split._fields[:3]]
 
 
 class Corpus(NamedTuple):
@@ -46,8 +46,7 @@ def open_corpus(config, vocabulary=None):
                          vocabulary if config.init else None)
     if config.pairs_fraction == 1:
         return corpus
-    kept = share_of(corpus.train.pairs, config.pairs_fraction, config.seed)
-    return corpus._replace(train=some_pairs(corpus.train, kept))
+    return corpus._replace(train=share_of(corpus.train, config.pairs_fraction, config.seed))
 
 
 def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
@@ -124,21 +123,20 @@ def _open(path):
     if not path.exists():
         return None
     try:
-        arrays, about = load_arrays(path, "it will be prepared again")
+        arrays, about = load_arrays(path, "it will be prepared again", mapped=ARRAYS, check=True)
     except UserError as error:
         say(str(error))
         with suppress(OSError):
             path.unlink()
         return None
-    splits = {split: Split(*(arrays[f"{split}.{name}"] for name in ARRAYS)) for split in SPLITS}
-    return Corpus(Vocabulary(**about["vocabulary"]), **splits, report=about["report"],
-                  checksum=about["checksum"])
+    splits = [Split(*map(arrays.get, ARRAYS[k:k + 3])) for k in (0, 3, 6)]
+    return Corpus(Vocabulary(**about["vocabulary"]), *splits, about["report"], about["checksum"])
 
 
 def _prepare(paths, text, reading, vocabulary, parts):
     """A corpus as arrays and a dict: filter and tokenise; split by conversations; cut into pieces.
 
-    parts: an empty folder for what the first pass hands to the others.
+    parts: an empty folder for the files of these arrays
     """
     texts, report = read_texts(paths, text.filters_off, reading, parts)
     names, keys = ", ".join(map(str, paths)), texts.origins.keys
@@ -150,7 +148,7 @@ def _prepare(paths, text, reading, vocabulary, parts):
                             "expected messages and different replies; name two other columns: "
                             "--columns INPUT RESPONSE")
     splits = split_pairs(texts.origins)
-    kept = report["kept"] = {split: int((splits.names == split).sum()) for split in SPLITS}
+    kept = report["kept"] = dict(zip(SPLITS, (int((splits.codes == k).sum()) for k in range(3))))
     report |= straightness(texts.origins, splits)
     if min(kept.values()) < FEWEST:
         went = ""
@@ -162,8 +160,7 @@ def _prepare(paths, text, reading, vocabulary, parts):
                         f"{kept['train']}, dev {kept['dev']}, test {kept['test']}); expected at "
                         f"least {FEWEST} in each, about 500 in all; {went}add files to --pairs, or "
                         "pairs with other inputs")
-    own = vocabulary or Vocabulary.of_pieces(word_counts(texts, splits.names == "train"),
-                                             text.pieces)
-    found = read_splits(texts, own, splits.names)
-    arrays = {f"{split}.{name}": getattr(found[split], name) for split in SPLITS for name in ARRAYS}
-    return arrays, {"vocabulary": dataclasses.asdict(own), "report": report}
+    own = vocabulary or Vocabulary.of_pieces(word_counts(texts, splits.codes == 0), text.pieces)
+    found, report["unknown"] = read_splits(texts, own, splits.codes, parts)
+    arrays = [array for split in found.values() for array in split[:3]]
+    return dict(zip(ARRAYS, arrays)), {"vocabulary": dataclasses.asdict(own), "report": report}

@@ -9,8 +9,8 @@ import hashlib
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
+
+from ..core.packed import offsets_of
 
 SPLITS = ("train", "dev", "test")
 LONG = 15          # characters; a shorter text, such as "yes", may be anybody's
@@ -18,6 +18,9 @@ OFTEN = 2          # a text that is a reply more often may be anybody's, too
 LARGEST = 0.02     # of all pairs; a larger unit is cut into blocks
 BLOCK = 50         # successive pairs
 FEWEST = 100       # pairs in a split, and replies to choose among
+LEFT_OUT = len(SPLITS)    # a pair that would connect two splits
+AT_ONCE = 20_000   # pairs, so that memory stays small
+HIGHEST = np.uint64(2**64 - 1)    # ends each ascending table, so that none is empty
 
 
 class Origins(NamedTuple):
@@ -32,8 +35,8 @@ class Origins(NamedTuple):
 class Splits(NamedTuple):
     """What `split_pairs` decides about n pairs."""
 
-    names: np.ndarray    # (n,): one of SPLITS; "" for a pair that would connect two splits
-    units: np.ndarray    # int (n,): the number of each pair's unit
+    codes: np.ndarray    # uint8 (n,): a place in SPLITS, or LEFT_OUT
+    units: np.ndarray    # int32 (n,): the number of each pair's unit
     cut: int             # how many conversations were too large, and cut
 
 
@@ -50,29 +53,49 @@ def split_pairs(origins):
     dev. Another corpus may then train on conversations of this test split.
     """
     keys = origins.keys
-    replies, times = np.unique(keys[:, 1], return_counts=True)
-    own = origins.long & ~np.isin(keys, replies[times > OFTEN])    # texts of one conversation alone
-    component = _components(origins, own)
-    units, cut = _blocks(component)
-    hashes = _lowest_hash(keys, own, units)
-    digit, share = hashes % 10, np.searchsorted(np.sort(hashes), hashes) / max(1, len(hashes))
-    order = np.argsort(component, kind="stable")
-    ways = [(digit < 1, hashes // 10 % 25 == 0),
-            *((share < part, share < 2 * part) for part in (0.1, 0.2, 0.3))]
-    for test, dev in ways:
-        names = np.where(test, "test", np.where(dev, "dev", "train"))
+    often = _repeated(np.array(keys[:, 1]), OFTEN)
+    own = by_parts(len(keys), lambda some: (    # texts of one conversation alone
+        origins.long[some] & (often[np.searchsorted(often, keys[some])] != keys[some])))
+    units, large = _units(_components(origins, own))
+    for test, dev in _ways(_lowest_hashes(keys, own, units), units):
+        codes = np.where(test, 2, np.where(dev, 1, 0)).astype(np.uint8)[units]
         # a block's first message is the reply before it, and may not stand in another split
-        before, after = order[:-1], order[1:]
-        within = component[before] == component[after]
-        names[after[within & (names[before] != names[after])]] = ""
-        times = (np.unique(keys[names == split, 1], return_counts=True)[1] for split in SPLITS[1:])
+        for pairs in large:
+            of_pairs = codes[pairs]
+            codes[pairs[1:][of_pairs[1:] != of_pairs[:-1]]] = LEFT_OUT
+        times = (np.unique(keys[codes == code, 1], return_counts=True)[1] for code in (1, 2))
         if all(some.sum() - some.max(initial=0) >= FEWEST for some in times):    # other replies
             break
-    return Splits(names, units, cut)
+    return Splits(codes, units, len(large))
+
+
+def in_parts(number):
+    """Yield slices of AT_ONCE of so many pairs."""
+    return (slice(k, min(k + AT_ONCE, number)) for k in range(0, max(number, 1), AT_ONCE))
+
+
+def by_parts(number, function, most=1):
+    """What function(slice) returns for the parts of so many pairs, `most` rows a pair or fewer."""
+    found, size = None, 0
+    for some in in_parts(number):
+        part = function(some)
+        if found is None:    # `concatenate` would need twice the memory
+            found = np.empty((most * number, *part.shape[1:]), part.dtype)
+        found[size:size + len(part)] = part
+        size += len(part)
+    return found[:size]
+
+
+def _repeated(values, times):
+    """What occurs more than `times` times in values (n,), which are sorted in place: ascending."""
+    values.sort()
+    more = values[times:] == values[:-times]
+    more[1:] &= ~more[:-1]                                    # only the first of each
+    return np.append(values[:-times][more], HIGHEST)
 
 
 def _components(origins, own):
-    """The conversation of each pair, as a number: int (n,).
+    """The conversation of each pair, as a number: int32 (n,).
 
     own: bool (n, 2), whether a text belongs to one conversation alone, as far as one can tell
 
@@ -81,41 +104,78 @@ def _components(origins, own):
     conversation to itself. If neither is known, it joins its two texts: a reply that is also a
     message links two pairs. A text that may be anybody's links nothing.
     """
-    keys, names, _ = origins
-    nodes = np.where(names == 0, np.where(own, keys, 0), names)           # (n, 2)
-    nodes = np.where(nodes == 0, nodes[:, ::-1], nodes)       # a single node: an edge to itself
-    pair = keys[:, :1] + np.uint64(3) * keys[:, 1:]           # no node: equal pairs stay together
-    nodes, ends = np.unique(np.where(nodes == 0, pair, nodes), return_inverse=True)
-    ends = ends.reshape(-1, 2)
-    # bool: of small integers, 256 copies of an edge would add up to 0
-    edges = coo_matrix((np.ones(len(ends), bool), ends.T), (len(nodes), len(nodes)))
-    return connected_components(edges, directed=False)[1][ends[:, 0]]
+    def nodes_of(some):
+        keys, names = origins.keys[some], origins.names[some]
+        nodes = np.where(names == 0, np.where(own[some], keys, 0), names)
+        nodes = np.where(nodes == 0, nodes[:, ::-1], nodes)   # a single node: an edge to itself
+        pair = keys[:, :1] + np.uint64(3) * keys[:, 1:]       # no node: equal pairs stay together
+        return np.where(nodes == 0, pair, nodes)              # (pairs, 2)
+
+    def different(some):
+        one, other = nodes_of(some).T
+        return np.append(one, other[one != other])
+
+    def place(some):
+        nodes = nodes_of(some)
+        place = np.searchsorted(shared, nodes).astype(np.int32)
+        return np.where(shared[place] == nodes, place, -1)
+
+    shared = _repeated(by_parts(len(own), different, most=2), 1)    # others join nothing
+    ends = by_parts(len(own), place)
+    ends = np.where(ends == -1, ends[:, ::-1], ends)
+    alone = ends[:, 0] == -1
+    ends[alone] = len(shared) + np.arange(alone.sum())[:, None]
+    return connected(ends, len(shared) + alone.sum())[ends[:, 0]]
 
 
-def _blocks(component):
-    """The unit of each pair, int (n,): its conversation, or a block of one that is too large.
+def connected(ends, number):
+    """The lowest node that each of `number` nodes is connected to. ends: int32 (m, 2), the edges.
 
-    → units, how many conversations are cut
+    Each root joins its lowest neighbour, until no edge is left between two roots: O(log n) times,
+    if numbers are in a random order. SciPy's function needs twice the memory.
     """
-    order, sizes = np.argsort(component, kind="stable"), np.bincount(component)
-    large = (sizes > LARGEST * len(component)) & (sizes > BLOCK)
-    place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)    # in its component
-    begins = (place == 0) | np.repeat(large, sizes) & (place % BLOCK == 0)
-    units = np.empty_like(order)
-    units[order] = np.cumsum(begins) - 1
-    return units, int(large.sum())
+    root, (one, other) = np.arange(number, dtype=np.int32), ends.T
+    while (differ := one != other).any():
+        one, other = one[differ], other[differ]
+        np.minimum.at(root, np.maximum(one, other), np.minimum(one, other))
+        while not np.array_equal(root, shorter := root[root]):
+            root = shorter
+        one, other = root[one], root[other]
+    return root
 
 
-def _lowest_hash(keys, own, units):
-    """The lowest hash of each pair's unit: uint64 (n,). It depends on texts alone.
+def _units(component):
+    """The unit of each pair, int32 (n,): its conversation, or a block of one that is too large.
+
+    → units, the pairs of each conversation that is cut
+    """
+    sizes, units, cut = np.bincount(component), component.copy(), []
+    for large in np.flatnonzero(sizes > max(LARGEST * len(component), BLOCK)):
+        cut.append(np.flatnonzero(component == large))
+        units[cut[-1]] = units.max() + 1 + np.arange(len(cut[-1])) // BLOCK
+    return units, cut
+
+
+def _lowest_hashes(keys, own, units):
+    """The lowest hash in each unit: uint64 (number of units,). It depends on texts alone.
 
     So neither the name nor the order of files moves a pair. Texts that are anybody's have high
     hashes: otherwise one of them could decide for many units.
     """
-    hashes = np.where(own, keys >> np.uint64(1), keys | np.uint64(1 << 63)).min(axis=1)
-    lowest = np.full(units.max(initial=-1) + 1, np.iinfo(np.uint64).max, np.uint64)
-    np.minimum.at(lowest, units, hashes)
-    return lowest[units]
+    lowest = np.full(units.max(initial=-1) + 1, HIGHEST)
+    for some in in_parts(len(units)):
+        hashes = np.where(own[some], keys[some] >> np.uint64(1), keys[some] | np.uint64(1 << 63))
+        np.minimum.at(lowest, units[some], hashes.min(axis=1))
+    return lowest
+
+
+def _ways(lowest, units):
+    """Yield which units are test, and which are dev unless they are test: bool, bool."""
+    yield lowest % 10 < 1, lowest // 10 % 25 == 0
+    order = np.argsort(lowest)
+    before = offsets_of(np.bincount(units, minlength=len(lowest))[order])    # pairs
+    share = before[np.searchsorted(lowest[order], lowest)] / max(1, len(units))
+    yield from ((share < part, share < 2 * part) for part in (0.1, 0.2, 0.3))
 
 
 def straightness(origins, splits):
@@ -126,14 +186,18 @@ def straightness(origins, splits):
     test has, and how many of them train has as well; same: how often a wrong candidate of a test
     pair is from its own unit
     """
-    keys, _, long = origins
-    inside = {split: splits.names == split for split in SPLITS}
-    test, train = (np.unique(keys[inside[split]][long[inside[split]]])
-                   for split in ("test", "train"))
-    sizes = np.bincount(splits.units[inside["test"]])
+    (keys, _, long), (codes, units, cut) = origins, splits
+    test = codes == 2
+    texts = np.append(np.sort(keys[test][long[test]]), HIGHEST)
+    known = np.zeros(len(texts), bool)
+    for some in in_parts(len(codes)):
+        of_train = keys[some][long[some] & (codes[some] == 0)[:, None]]
+        place = np.searchsorted(texts, of_train)
+        known[place[texts[place] == of_train]] = True
+    sizes = np.bincount(units[test])
     total = max(2, sizes.sum())
-    return {"conversations": {split: len(np.unique(splits.units[which]))
-                              for split, which in inside.items()},
-            "cut": splits.cut, "between": int((splits.names == "").sum()), "texts": len(test),
-            "known": len(np.intersect1d(test, train, assume_unique=True)),
+    return {"conversations": {split: int((np.bincount(units[codes == code]) > 0).sum())
+                              for code, split in enumerate(SPLITS)},
+            "cut": cut, "between": int((codes == LEFT_OUT).sum()),
+            "texts": int((texts[1:] != texts[:-1]).sum()), "known": int(known.sum()),
             "same": float((sizes * (sizes - 1)).sum() / (total * (total - 1)))}

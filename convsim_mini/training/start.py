@@ -4,12 +4,11 @@ In a default run, the corpus alone gives STS 75 (77 after training) and P@1 20 (
 """
 
 import numpy as np
-import scipy.sparse
 
 from ..common.cli import UserError
 from ..core.initial import initial_parameters
 from ..core.model import ENCODERS, NO_BIGRAMS, TABLE, Model
-from ..core.packed import frequent_bigrams
+from ..core.packed import frequent_bigrams, neighbour_counts
 from ..core.text import INSIDE
 from ..data.vectors import vectors_of
 from ..fast.threads import fair_shares, on_all_cores
@@ -18,7 +17,6 @@ A = 3e-4    # of a/(a + p)
 WINDOW = 5
 SMOOTHING = 0.75
 MOST_WORDS = 30_000
-TOKENS_AT_ONCE = 4_000_000    # so that memory does not grow with the corpus
 MORE, POWERS = 20, 2    # of the randomised SVD
 
 
@@ -149,16 +147,5 @@ def _product(matrix, columns):
 
 def cooccurrences(split, words):
     """How often two of the first `words` ids are ≤ 5 places apart in a sentence: symmetric CSR."""
-    counts = scipy.sparse.csr_matrix((words, words), dtype=np.float32)
-    cuts = np.searchsorted(split.offsets, np.arange(0, len(split.ids), TOKENS_AT_ONCE))
-    for first, last in zip(cuts, [*cuts[1:], len(split.offsets) - 1]):
-        offsets = np.asarray(split.offsets[first:last + 1])
-        ids = np.asarray(split.ids[offsets[0]:offsets[-1]])
-        sentence = np.repeat(np.arange(last - first), np.diff(offsets))
-        for distance in range(1, WINDOW + 1):
-            left, right = ids[:-distance], ids[distance:]
-            near = (sentence[:-distance] == sentence[distance:]) & (left < words) & (right < words)
-            ones = np.ones(np.count_nonzero(near), np.float32)
-            counts += scipy.sparse.csr_matrix((ones, (left[near], right[near])),
-                                              shape=(words, words))
+    counts = neighbour_counts(split.packed, words, range(1, WINDOW + 1))
     return counts + counts.T

@@ -6,10 +6,13 @@ import math
 import zlib
 from typing import NamedTuple
 
+import numpy as np
+
 from ..common.cli import UserError
 from ..common.files import checksum
 from ..core.batches import GROWN, Split, batches
 from ..data.labelled import encode_snli, find_snli, read_snli
+from ..data.split import in_parts
 
 
 class Tasks(NamedTuple):
@@ -93,8 +96,11 @@ def with_steps(config, tasks):
     return dataclasses.replace(config, steps=max(1, round(config.epochs * first.pairs / size)))
 
 
-def warn_if_cut(config, lengths):
-    """Print how many sentences a Transformer cuts. config: a ModelConfig; lengths: (n,), pieces"""
-    if config.encoder == "transformer" and (cut := (lengths > config.max_tokens).sum()):
-        print(f"{cut:,} of {len(lengths):,} sentences have more than {config.max_tokens} pieces of "
-              "words and are cut off there")
+def warn_if_cut(config, offsets):
+    """Print how many sentences a Transformer cuts. config: a ModelConfig; offsets: as in Packed"""
+    sentences, longest = len(offsets) - 1, config.max_tokens
+    lengths = (np.diff(offsets[some.start:some.stop + 1]) for some in in_parts(sentences))
+    if config.encoder == "transformer" and (
+            cut := sum(np.count_nonzero(some > longest) for some in lengths)):
+        print(f"{cut:,} of {sentences:,} sentences have more than {longest} pieces of words and "
+              "are cut off there")

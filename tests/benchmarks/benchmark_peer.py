@@ -53,8 +53,9 @@ def texts_of(paths):
             sentences = [tokenize(text) for pair in pairs for text in pair[:2]]
             origins.append(origins_of(sentences, [pair.conversation for pair in pairs], file))
             kept += pairs
-    names = split_pairs(Origins(*map(np.concatenate, zip(*origins)))).names
-    return {split: [kept[k][:2] for k in np.flatnonzero(names == split)] for split in SPLITS}
+    codes = split_pairs(Origins(*map(np.concatenate, zip(*origins)))).codes
+    return {split: [kept[k][:2] for k in np.flatnonzero(codes == code)]
+            for code, split in enumerate(SPLITS)}
 
 
 def ours(options, seed, epochs, folder):

@@ -28,7 +28,7 @@ from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.layouts import Reading
 from convsim_mini.data.passes import read_splits, read_texts, word_counts
 from convsim_mini.data.prepare import Corpus
-from convsim_mini.data.split import SPLITS, Splits, split_pairs, straightness
+from convsim_mini.data.split import LEFT_OUT, SPLITS, Splits, split_pairs, straightness
 from convsim_mini.evaluation import response
 from convsim_mini.evaluation.metrics import per_cent
 from convsim_mini.evaluation.results import cell
@@ -40,25 +40,25 @@ def by_input(origins):
     """The split of former versions: all replies to one input together, conversations cut."""
     inputs = origins.keys[:, 0]
     test, dev = inputs % 10 < 1, inputs // 10 % 25 == 0
-    return Splits(np.where(test, "test", np.where(dev, "dev", "train")), np.arange(len(inputs)), 0)
+    return Splits(np.where(test, 2, np.where(dev, 1, 0)), np.arange(len(inputs)), 0)
 
 
-def corpus_of(texts, names, pieces):
-    """A Corpus of the pairs that have the name of a split."""
-    vocabulary = Vocabulary.of_pieces(word_counts(texts, names == "train"), pieces)
-    splits = read_splits(texts, vocabulary, names)
+def corpus_of(texts, codes, pieces, folder):
+    """A Corpus of the pairs that have the code of a split, in files in a folder."""
+    vocabulary = Vocabulary.of_pieces(word_counts(texts, codes == 0), pieces)
+    splits, _ = read_splits(texts, vocabulary, codes, Path(tempfile.mkdtemp(dir=folder)))
     return Corpus(vocabulary, *(splits[split] for split in SPLITS), report={}, checksum=0)
 
 
 def controlled(texts, splits, rng):
-    """Two corpora with the same dev and test: names without neighbours in train, and with them."""
-    test = np.flatnonzero(splits.names == "test")
+    """Two corpora with the same dev and test: codes without neighbours in train, and with them."""
+    test = np.flatnonzero(splits.codes == 2)
     neighbours = np.sort(rng.permutation(test)[:len(test) // 2])
-    without = splits.names.copy()
-    without[neighbours] = ""
+    without = splits.codes.copy()
+    without[neighbours] = LEFT_OUT
     held = without.copy()
-    held[rng.choice(np.flatnonzero(held == "train"), len(neighbours), replace=False)] = ""
-    held[neighbours] = "train"
+    held[rng.choice(np.flatnonzero(held == 0), len(neighbours), replace=False)] = LEFT_OUT
+    held[neighbours] = 0
     return {"nothing of test's conversations": without, "half of their other pairs": held}
 
 
@@ -86,7 +86,7 @@ def main():
         texts, _ = read_texts([default_corpus()], [], Reading(), Path(folder))
         straight = split_pairs(texts.origins)
         for name, splits in (("by input", by_input(texts.origins)), ("by conversation", straight)):
-            corpus = corpus_of(texts, splits.names, settings.pieces)
+            corpus = corpus_of(texts, splits.codes, settings.pieces, folder)
             found = straightness(texts.origins, splits)
             words = response.of_words(response.read(corpus))["TF-IDF cosine"]
             for bigrams in (settings.bigrams, 0):
@@ -103,8 +103,8 @@ def main():
             right = {}
             for seed in options.seeds:
                 rng = np.random.Generator(np.random.Philox(seed))
-                for name, names in controlled(texts, straight, rng).items():
-                    corpus = corpus_of(texts, names, settings.pieces)
+                for name, codes in controlled(texts, straight, rng).items():
+                    corpus = corpus_of(texts, codes, settings.pieces, folder)
                     right.setdefault(name, []).append(
                         ranks(corpus, bigrams, seed, 5_000)[1] == 1)
             rows.append([f"{bigrams:,} bigrams", *(cell(per_cent(np.concatenate(some)))

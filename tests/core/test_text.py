@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convsim_mini.core import text as text_module
+from convsim_mini.core import packed as packed_module, text as text_module
 from convsim_mini.core.packed import bigram_keys, frequent_bigrams, words_and_bigrams
 from convsim_mini.core.text import (
     INSIDE, LONGEST_CHUNK, UNKNOWN, URL, Chunks, Vocabulary, learn_pieces, normalize, tokenize)
@@ -271,7 +272,8 @@ def test_frequent_bigrams_stand_between_the_words_of_each_sentence_alone(sentenc
 
 @given(packed_sentences, st.integers(1, 8))
 def test_the_most_frequent_bigrams_get_a_row(sentences, number):
-    found = frequent_bigrams(pack(*sentences), 50, number)
+    with mock.patch.object(packed_module, "TOKENS_AT_ONCE", 7):
+        found = frequent_bigrams(pack(*sentences), 50, number)
     counts = Counter(pair for some in sentences for pair in itertools.pairwise(some))
     ranked = sorted(counts, key=lambda pair: (-counts[pair], pair))[:number]
     assert [divmod(key, 50) for key in found.tolist()] == sorted(ranked)

@@ -22,8 +22,8 @@ from convsim_mini.common.files import load_arrays
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data import pairs as pairs_module
-from convsim_mini.data import passes, prepare
-from convsim_mini.data.passes import origins_of, share_of, some_pairs
+from convsim_mini.data import passes, prepare, split as split_module
+from convsim_mini.data.passes import origins_of, share_of
 from convsim_mini.data.prepare import corpus_report, load_corpus
 from convsim_mini.data.split import SPLITS, split_pairs, text_key
 from convsim_mini.data.layouts import Reading
@@ -81,7 +81,7 @@ def split_of(pairs):
     """The name of each pair's split."""
     sentences = [tokenize(text) for pair in pairs for text in pair]
     origins = origins_of(sentences, len(pairs) * [("", "")])
-    return list(split_pairs(origins).names)
+    return [[*SPLITS, ""][code] for code in split_pairs(origins).codes]
 
 
 def test_equal_texts_have_equal_keys_however_they_are_written():
@@ -133,6 +133,7 @@ def test_the_report_accounts_for_every_line(pairs, prepared):
 def test_several_files_in_many_parts_are_one_corpus_in_their_order(
         corpus, pairs, write_tsv, prepared, tmp_path, monkeypatch):
     monkeypatch.setattr(pairs_module, "CHUNK", 70)
+    monkeypatch.setattr(split_module, "AT_ONCE", 90)
     first = write_tsv(tmp_path / "first.tsv", pairs[:2_500])
     second = tmp_path / "second.jsonl"
     second.write_text("".join(json.dumps({"input": i, "response": r}) + "\n"
@@ -159,7 +160,7 @@ def test_a_share_of_the_pairs_is_part_of_a_larger_share(corpus):
     def texts(split):
         return [(*map(tuple, (sentence(split, 2 * k), sentence(split, 2 * k + 1))),
                  *split.keys[k]) for k in range(split.pairs)]
-    quarter, half, other = (some_pairs(corpus.train, share_of(corpus.train.pairs, share, seed))
+    quarter, half, other = (share_of(corpus.train, share, seed)
                             for share, seed in ((0.25, 1), (0.5, 1), (0.5, 2)))
     assert [split.pairs for split in (quarter, half)] == [
         round(share * corpus.train.pairs) for share in (0.25, 0.5)]
@@ -173,7 +174,10 @@ def test_a_share_of_the_pairs_is_part_of_a_larger_share(corpus):
 def test_a_second_load_reads_the_cache(corpus, pair_file, text_config, cache_copy):
     cache, file = cache_copy
     before = file.stat().st_mtime_ns
-    assert_equal_corpora(load_corpus([pair_file], text_config, cache), corpus)
+    again = load_corpus([pair_file], text_config, cache)
+    assert_equal_corpora(again, corpus)
+    assert all(isinstance(array, np.memmap) for split in splits(again).values()
+               for array in split[:3])
     assert file.stat().st_mtime_ns == before
     assert caches(cache) == [file]
 
@@ -335,6 +339,23 @@ def test_a_worker_that_dies_ends_the_preparation(
         work, error, message, pair_file, prepared, tmp_path, monkeypatch):
     monkeypatch.setattr(passes, "_tokenize", work)
     with pytest.raises(error, match=message):
+        prepared([pair_file])
+    assert caches(tmp_path / "cache") == []
+
+
+@pytest.mark.parametrize("full", ["all", "train"])
+def test_a_disk_that_fills_up_in_either_pass_leaves_nothing(
+        full, pair_file, prepared, tmp_path, monkeypatch):
+    def append(path, *given, **others):
+        if path.name == full and path.with_suffix(".ids").exists():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(path, *given, **others)
+
+    real = passes.append
+    monkeypatch.setattr(pairs_module, "CHUNK", 1_000)
+    monkeypatch.setattr(split_module, "AT_ONCE", 1_000)
+    monkeypatch.setattr(passes, "append", append)
+    with pytest.raises(UserError, match="No space .*; make room there or .*--cache"):
         prepared([pair_file])
     assert caches(tmp_path / "cache") == []
 

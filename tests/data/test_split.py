@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 
 from convsim_mini.core.text import tokenize
 from convsim_mini.data import prepare
@@ -13,7 +15,8 @@ from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.pairs import left_out, read_rows
 from convsim_mini.data.passes import origins_of
 from convsim_mini.data.prepare import corpus_report, load_corpus
-from convsim_mini.data.split import BLOCK, LONG, SPLITS, Splits, split_pairs, text_key
+from convsim_mini.data.split import (
+    BLOCK, LONG, SPLITS, Splits, connected, split_pairs, text_key)
 
 WORDS = "ham jam egg tea oat rye fig nut yam pea soy leek".split()
 
@@ -62,8 +65,8 @@ def by_input(origins):
     """The split of former versions: by a hash of the input."""
     digit = origins.keys[:, 0] % 10
     dev = origins.keys[:, 0] // 10 % 25 == 0
-    names = np.where(digit < 1, "test", np.where(dev, "dev", "train"))
-    return Splits(names, np.arange(len(names)), 0)
+    codes = np.where(digit < 1, 2, np.where(dev, 1, 0))
+    return Splits(codes, np.arange(len(codes)), 0)
 
 
 def spoken_twice(path):
@@ -113,6 +116,17 @@ def test_no_text_of_dev_or_test_is_in_train(made, planted, text_config, tmp_path
     assert corpus.report["known"] == len(in_test & train)
 
 
+@given(st.data(), st.integers(1, 40))
+def test_what_edges_connect_has_one_number(data, nodes):
+    node = st.integers(0, nodes - 1)
+    edges = np.array(data.draw(st.lists(st.tuples(node, node), max_size=60)), np.int32)
+    ends = edges.reshape(-1, 2)
+    graph = coo_matrix((np.ones(len(ends), bool), ends.T), (nodes, nodes))
+    number, expected = connected_components(graph, directed=False)
+    found = connected(ends, nodes)
+    assert len({*zip(found.tolist(), expected.tolist())}) == number == len({*found.tolist()})
+
+
 conversations = st.lists(st.lists(st.integers(0, 60), min_size=2, max_size=6), min_size=1,
                          max_size=40)
 
@@ -129,8 +143,8 @@ def test_no_unit_is_cut(some, named, seed):
     replies = Counter(reply for _, _, reply in pairs)
     ends = [((k,) if named else tuple(n for n in pair if n % 3 and replies[n] <= 2))
             for k, *pair in pairs]
-    for one, ours, unit in zip(ends, splits.names, splits.units):
-        for other, theirs, another in zip(ends, splits.names, splits.units):
+    for one, ours, unit in zip(ends, splits.codes, splits.units):
+        for other, theirs, another in zip(ends, splits.codes, splits.units):
             if {*one} & {*other}:
                 assert (ours, unit) == (theirs, another)
     for unit, number in Counter(splits.units.tolist()).items():               # nor glued
@@ -203,6 +217,6 @@ def test_few_pairs_go_to_dev_and_test_in_tenths():
     rng = np.random.default_rng(11)
     for number, least in ((20_000, 0.02), (1_500, 0.09), (600, 0.19)):
         sentences = [sentence(rng).split() for _ in range(2 * number)]
-        names = split_pairs(origins_of(sentences, number * [("", "")])).names
-        shares = [(names == split).mean() for split in ("dev", "test")]
+        codes = split_pairs(origins_of(sentences, number * [("", "")])).codes
+        shares = [(codes == code).mean() for code in (1, 2)]
         assert all(least <= share <= 0.31 and share * number >= 100 for share in shares)

@@ -28,6 +28,7 @@ from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.tasks import warn_if_cut
 from convsim_mini.core import bi_encoder
 from convsim_mini.core.model import embed, encoder_forward, respond
+from convsim_mini.core.packed import offsets_of
 from convsim_mini.training.run import load_run
 
 SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu",
@@ -168,10 +169,10 @@ def test_a_public_object_can_be_copied_forked_and_shared_and_keeps_no_text(guest
 
 def test_what_a_transformer_cuts_is_counted(encoder, capsys):
     config = replace(encoder.model.config, encoder="transformer", max_tokens=3)
-    lengths = np.array([3, 4, 2, 9])
-    warn_if_cut(config, lengths)
-    warn_if_cut(config, lengths[:1])
-    warn_if_cut(encoder.model.config, lengths)
+    offsets = offsets_of([3, 4, 2, 9])
+    warn_if_cut(config, offsets)
+    warn_if_cut(config, offsets[:2])
+    warn_if_cut(encoder.model.config, offsets)
     assert capsys.readouterr().out == (
         "2 of 4 sentences have more than 3 pieces of words and are cut off there\n")
 

@@ -108,7 +108,8 @@ def means_of_words(run, texts, weight=None):
     v(word) is the sum of its pieces' rows. weight: word → float, or None for 1
     """
     vocabulary, packed = vocabulary_of(texts)
-    rows = np.asarray(to_host(run.model.params[TABLE]), np.float32)
+    rows = to_host(run.model.params[TABLE])
+    rows = rows.astype(np.result_type(rows, np.float32), copy=False)      # they may be 16 bits
     table = np.zeros((vocabulary.size, rows.shape[1]))        # row 0: a text without any word
     table[1:] = sum_rows(rows, run.vocabulary.pack([word] for word in vocabulary.pieces))
     if weight:

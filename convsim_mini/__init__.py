@@ -33,21 +33,27 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     """Train on your own pairs; → the SentenceEncoder of the step that is best on dev.
 
     pairs: (message, reply) tuples, a table (a DataFrame, dicts …), or files. run: a new folder,
-    which gets a copy of the pairs; None: a temporary one, deleted with the encoder. settings: those
+    which gets a copy of the pairs; None: a temporary one, deleted at the end. settings: those
     of `python -m convsim_mini.train`, e.g. steps=300, init="runs/chat", encoding="cp1252",
     columns=["question", "answer"]. `encoder.log` holds the training log. From then on, NumPy's own
     matrix products use one thread. Raises UserError.
     """
     import msgspec
 
+    from .common.cli import print_anything
     from .evaluation.after_training import pairs_of, summary
     from .inference.sentence_encoder import encoder_of
     from .train import train
     from .training.options import config_of
     from .training.run import LOG, read_log
 
-    temporary: Any = None if run else TemporaryDirectory(prefix="convsim_mini-")
-    folder = Path(run or Path(temporary.name, "run")).expanduser()
+    print_anything()
+    if not run:
+        with TemporaryDirectory(prefix="convsim_mini-") as temporary:
+            encoder = fit(pairs, Path(temporary, "run"), **settings)
+        encoder.folder = None
+        return encoder
+    folder = Path(run).expanduser().absolute()
     given = {**settings, "run": folder}
     if "columns" in given:
         columns = given["columns"] or ()
@@ -58,7 +64,7 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     trained = train(config, pairs=[] if pairs is None else pairs)
     print(summary(trained))
     encoder = encoder_of(trained)
-    encoder.log, encoder.folder = read_log(folder / LOG), temporary or folder
+    encoder.log, encoder.folder = read_log(folder / LOG), folder
     return encoder
 
 

@@ -94,6 +94,9 @@ def resume(folder, workers=SINGLE_WORKER, device=None):
         if workers.rank == 0:
             run = (load_run(saved.path)._replace(config=config) if saved.step else
                    saved._replace(model=starting_model(config, corpus)))
+            if saved.step and not run.state and config.optim.optimizer != "sgd":
+                raise UserError(f"{saved.path}: lacks the optimiser's state, as a copy of a model "
+                                "does; restore it, or train on from the model: --init")
         return run_to_the_end(run, corpus, tasks, workers)
 
 

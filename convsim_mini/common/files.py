@@ -40,7 +40,7 @@ def checksum(path):
 def write_text(path, text):
     """Write a text file atomically."""
     replace_file(path, lambda temporary: Path(temporary).write_text(
-        text, encoding="utf-8", newline="\n"))                 # the same bytes on Windows
+        text, "utf-8", "replace", "\n"))    # names may lack a spelling; same bytes on Windows
 
 
 def write_rows(path, blocks, width):

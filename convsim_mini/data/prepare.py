@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from ..common.files import load_arrays, locked, save_arrays, workplace
+from ..common.files import UNREADABLE, load_arrays, locked, save_arrays, workplace
 from ..common.cli import UserError, one_line, say, user_errors
 from ..common.show import table
 from ..core.batches import Split
@@ -111,16 +111,19 @@ def _open(path):
     """The Corpus in a file of the cache; None if it is missing or damaged, and then deleted."""
     if not path.exists():
         return None
+    again = "it will be prepared again"
     try:
-        arrays, about = load_arrays(path, "it will be prepared again")
+        with user_errors(f"{path}: is not a prepared corpus", again, UNREADABLE):
+            arrays, about = load_arrays(path, again)
+            splits = {split: Split(*(arrays[f"{split}.{name}"] for name in ARRAYS))
+                      for split in SPLITS}
+            return Corpus(Vocabulary(**about["vocabulary"]), **splits, report=about["report"],
+                          checksum=about["checksum"])
     except UserError as error:
         say(str(error))
         with suppress(OSError):
             path.unlink()
         return None
-    splits = {split: Split(*(arrays[f"{split}.{name}"] for name in ARRAYS)) for split in SPLITS}
-    return Corpus(Vocabulary(**about["vocabulary"]), **splits, report=about["report"],
-                  checksum=about["checksum"])
 
 
 def _prepare(paths, text, reading, vocabulary, parts):

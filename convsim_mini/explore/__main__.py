@@ -99,7 +99,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Security-Policy", POLICY)
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.end_headers()
-            self.wfile.write(text.encode())
+            self.wfile.write(text.encode(errors="replace"))
 
     def log_message(self, *arguments):
         """Log nothing, because a log would show the token."""

@@ -93,6 +93,7 @@ def save_tuned(run, matrix):
                         python_m("convsim_mini.train --resume", run.folder))
     arrays, about = load_arrays(run.path)
     matrix = matrix.astype(np.float32)
+    del about["checksum"]                                     # that of the old file
     save_arrays(run.path, arrays | {TUNED: matrix}, about)
     return run._replace(tuned=matrix)
 
@@ -214,9 +215,11 @@ def read_log(path):
 
     Raises UserError for other damage.
     """
-    with user_errors(f"{path}: is damaged", "move the file away", ValueError):
+    with user_errors(f"{path}: is damaged", "move the file away", UNREADABLE):
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-        return json.loads(f"[{','.join(lines)}]")
+        records = msgspec.convert(json.loads(f"[{','.join(lines)}]"),
+                                  list[dict[str, int | float | str]])
+        return [record for record in records if record["step"] >= 0]
 
 
 def check_corpus(run, corpus):

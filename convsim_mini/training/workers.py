@@ -26,6 +26,12 @@ from ..core.model import TABLE, TASKS, loss_and_gradients
 from ..core.batches import Batch
 
 
+# what launchers set in each process: the number of processes, its own number
+LAUNCHERS = {"PMI_SIZE": "PMI_RANK", "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_RANK",
+             "MV2_COMM_WORLD_SIZE": "MV2_COMM_WORLD_RANK", "SLURM_STEP_NUM_TASKS": "SLURM_PROCID",
+             "WORLD_SIZE": "RANK"}    # MPICH, Open MPI, MVAPICH, srun, torchrun
+
+
 class SingleWorker:
     """With one process, there is nothing to exchange. Workers has methods with the same names."""
 
@@ -41,9 +47,8 @@ SINGLE_WORKER = SingleWorker()
 
 def launched():
     """The Workers that mpiexec or the like has started, or SINGLE_WORKER. Raises UserError."""
-    # set by the launchers of MPICH, or of Open MPI
-    number = os.environ.get("PMI_SIZE") or os.environ.get("OMPI_COMM_WORLD_SIZE", "1")
-    rank = os.environ.get("PMI_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK")
+    number, rank = next(((os.environ[size], os.environ.get(rank)) for size, rank in
+                         LAUNCHERS.items() if size in os.environ), ("1", "0"))
     if number == "1":
         return SINGLE_WORKER
     fault = f"mpi4py or MPI is missing: {python_m('pip install mpi4py mpich')}"

@@ -9,6 +9,9 @@
 FILE: lines of text, or a table with named columns (data_scripts/README.md lists the formats)
 """
 
+if not __package__:
+    raise SystemExit("run it by name, in the repository: python -m convsim_mini.encode")
+
 import json
 from itertools import islice
 from pathlib import Path

@@ -5,6 +5,9 @@ Without arguments, it trains the DAN on chitchat-dataset in one to three minutes
 learns inference. training/workers.py says how to start several workers.
 """
 
+if not __package__:
+    raise SystemExit("run it by name, in the repository: python -m convsim_mini.train")
+
 import dataclasses
 import json
 import sys

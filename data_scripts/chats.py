@@ -9,6 +9,9 @@ answers, the rows are turns (a person's successive messages) with `id` and `repl
 or a bot wrote, or someone only forwarded, is left out.
 """
 
+if not __package__:
+    raise SystemExit("run it by name, in the repository: python -m data_scripts.chats")
+
 import json
 import sys
 from collections import Counter

@@ -24,7 +24,7 @@ from ..core.ranking import settled
 from ..data.formats import FORMATS, KINDS, kind_of
 from ..data.layouts import Reading
 from ..data.pairs import read_rows
-from ..data.texts import id_of, text_of, texts_of
+from ..data.texts import id_of, misread, text_of, texts_of, warn_if_misread
 from ..fast.threads import product
 from .tfidf import Tfidf, tfidf_of
 
@@ -85,7 +85,16 @@ def rows_of_file(path, reading=Reading()):
     if re.match(r"\s*(\[?\s*\{\s*\"|\[\s*$|<(\?xml|!doctype|html|table)\b)", first, re.IGNORECASE):
         raise UserError(f"{name}: holds JSON or XML, not lines of text; if each line is an "
                         "object, give the file a name that ends in .jsonl")
-    return rows_of_texts(chain([first], lines), reading.side == 1)
+    return rows_of_texts(_told(name, chain([first], lines)), reading.side == 1)
+
+
+def _told(name, lines):
+    """Yield the lines of a file; at its end, say whether they were misread."""
+    wrong = []
+    for line in lines:
+        wrong += filter(misread, [line])
+        yield line
+    warn_if_misread(name, wrong)
 
 
 def _rows_of_table(source, reading):

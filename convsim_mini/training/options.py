@@ -32,7 +32,7 @@ def config_of(given):
     Raises UserError for settings and files that cannot be used.
     """
     if "resume" in given:                                     # in `fit`
-        raise UserError("resume: a run is resumed by " + python_m("convsim_mini.train --resume RUN"))
+        raise UserError(f"resume: resume a run by {python_m('convsim_mini.train --resume RUN')}")
     options = expanded(given)
     file = settings_in_file(options.pop("config", None))
     asked = file | options

@@ -22,7 +22,7 @@ from ..core.arrays import to_device, to_host
 from ..fast.devices import device_module
 from ..common.files import (
     OURS, RESTORE, UNREADABLE, checksum_of_arrays, load_arrays, locked, replace_file, save_arrays)
-from ..common.cli import UserError, python_m, user_errors
+from ..common.cli import UserError, harmless, python_m, user_errors
 from ..config import Config, config_from_dict
 from ..core.text import Vocabulary
 from ..core.model import NO_BIGRAMS, Model
@@ -61,7 +61,8 @@ class Run(NamedTuple):
     @property
     def name(self):
         """The run's name: that of its folder, or of its file if somebody has renamed the file."""
-        return self.folder.resolve().name if self.path.name == MODEL else self.path.stem
+        return harmless(
+            self.folder.resolve().name if self.path.name == MODEL else self.path.stem)
 
 
 def save_run(run):

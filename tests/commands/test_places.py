@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import zlib
 from pathlib import Path
 
@@ -95,6 +96,14 @@ def test_a_folder_that_is_new_or_empty_is_filled_once(place, command, typed):
     filled = all_below(place)
     assert refused(FOLDERS[command], typed)    # it holds something now
     assert all_below(place) == filled
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere, names are Unicode")
+@pytest.mark.parametrize("command", ["export", "evaluation"])
+def test_names_that_are_not_unicode_are_shown_as_well_as_can_be(place, command):
+    place.joinpath("run").rename("r\udcff")
+    FOLDERS[command]("r\udcff", "new\udcff")
+    assert [*Path("new\udcff").iterdir()]
 
 
 @pytest.mark.parametrize("command", ["export", "evaluation"])

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -170,6 +171,12 @@ def request(server, name, question=None, token=None, **headers):
     body = response.read().decode()
     connection.close()
     return response.status, body, response.headers
+
+
+def test_a_name_that_is_not_unicode_is_shown_as_well_as_can_be(explored):
+    run = explored.run._replace(path=Path("r\udcff", "model.safetensors"))
+    with served(Explored(run)) as server:
+        assert "r?" in request(server, "")[1]
 
 
 def test_only_who_knows_the_token_and_names_the_right_host_is_answered(server):

@@ -133,6 +133,9 @@ def test_resuming_a_finished_run_changes_nothing(config, tmp_path, monkeypatch):
         train.train(config("again"))                          # as if killed just before its end
     train.resume(tmp_path / "again")
     assert weights(tmp_path / "again") == weights(folder) and finished(tmp_path / "again")
+    shutil.copy(folder / "model.safetensors", folder / "training.safetensors")
+    with pytest.raises(UserError, match="training.safetensors: lacks the optimiser's state"):
+        train.resume(folder)
 
 
 # ---------------------------------------------------------------- the best step

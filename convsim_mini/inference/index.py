@@ -85,16 +85,7 @@ def rows_of_file(path, reading=Reading()):
     if re.match(r"\s*(\[?\s*\{\s*\"|\[\s*$|<(\?xml|!doctype|html|table)\b)", first, re.IGNORECASE):
         raise UserError(f"{name}: holds JSON or XML, not lines of text; if each line is an "
                         "object, give the file a name that ends in .jsonl")
-    return rows_of_texts(_told(name, chain([first], lines)), reading.side == 1)
-
-
-def _told(name, lines):
-    """Yield the lines of a file; at its end, say whether they were misread."""
-    wrong = []
-    for line in lines:
-        wrong += filter(misread, [line])
-        yield line
-    warn_if_misread(name, wrong)
+    return rows_of_texts(chain([first], lines), reading.side == 1)
 
 
 def _rows_of_table(source, reading):
@@ -220,6 +211,8 @@ def index_of(encoder, rows):
         kept.append(json.dumps(row, default=str).encode())
     if not any(texts):
         raise UserError("no row has text to embed; choose another column or file")
+    if rows.column == LINE:                                   # `read_rows` says so for tables
+        warn_if_misread("the lines", [*filter(misread, texts)])
     vectors = encoder.encode(texts, show_progress_bar=None, as_responses=rows.replies)
     vectors[[not text for text in texts]] = 0                 # which is near nothing
     index = Index(encoder, vectors, rows._replace(rows=kept))

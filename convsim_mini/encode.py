@@ -90,7 +90,7 @@ def parse_options(argv):
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
                         "with --file, not both")
     if options.out:
-        check_replaceable(options.out, ".npy")
+        check_replaceable(options.out, ".npy", options.file)
     return options
 
 

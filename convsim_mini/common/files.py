@@ -86,14 +86,14 @@ def replace_file(path, write):
             os.replace(temporary, path)
 
 
-def check_replaceable(path, ending):
-    """Raise a UserError if `path` is a file of another kind than a command writes.
+def check_replaceable(path, ending, source):
+    """Raise a UserError if `path` is a file of another kind than a command writes, or its source.
 
-    ending: how the names of files of its kind end, such as ".npy"
+    ending: how the names of files of its kind end, such as ".npy"; source: a path or None
     """
-    if path.is_file() and path.resolve().suffix != ending:
-        raise UserError(f"{path}: already exists and was not changed; choose a name that ends in "
-                        f"{ending}")
+    if path.is_file() and (path.resolve().suffix != ending or source and path.samefile(source)):
+        raise UserError(f"{path}: already exists and was not changed; choose another name that "
+                        f"ends in {ending}")
 
 
 @contextmanager

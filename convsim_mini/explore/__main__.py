@@ -9,6 +9,7 @@ import json
 import secrets
 import sys
 import threading
+import time
 import webbrowser
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -45,6 +46,9 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.explored, self.lock, self.token = explored, threading.Lock(), secrets.token_urlsafe()
         self.address = f"http://127.0.0.1:{self.server_port}/{self.token}/"
+
+    # without descriptors, `accept` fails at once, and is tried again
+    service_actions = staticmethod(lambda: time.sleep(0.01))
 
     def handle_error(self, request, client_address):
         """Say nothing about a connection that broke or was idle."""

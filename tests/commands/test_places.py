@@ -133,6 +133,17 @@ def test_what_is_the_users_is_refused_as_a_file(place, ending, typed):
 
 
 @pytest.mark.parametrize("ending", FILES)
+def test_what_is_read_is_not_replaced(place, ending):
+    (place / f"lines{ending}").symlink_to("chat.txt")
+    shutil.copy("lines.txt", "text.npy")
+    before = all_below(place)
+    assert refused(FILES[ending], f"lines{ending}")
+    assert refused(lambda run, out: encode.main([run, "--file", "text.npy", "--out", out]),
+                   "./text.npy")
+    assert all_below(place) == before
+
+
+@pytest.mark.parametrize("ending", FILES)
 def test_a_file_of_the_same_kind_is_replaced_and_keeps_its_mode_and_its_link(place, ending):
     (place / f"old{ending}").write_text("older")
     (place / f"old{ending}").chmod(0o640)

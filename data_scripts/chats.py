@@ -33,7 +33,8 @@ def main(arguments=None):
     parser.add_argument("export", type=Path, metavar="FILE_OR_FOLDER")
     parser.add_argument("--silence", type=positive_int, default=24, metavar="HOURS",
                         help="what is said after a longer one answers nothing (default: 24)")
-    parser.add_argument("--out", type=Path, metavar="PAIRS", help="the log, a .jsonl (default: print it)")
+    parser.add_argument("--out", type=Path, metavar="PAIRS",
+                        help="the log, a .jsonl (default: print it)")
     options = parser.parse_args(arguments)
     if options.out:
         if options.out.suffix != ".jsonl":

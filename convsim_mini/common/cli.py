@@ -16,8 +16,7 @@ from tqdm import tqdm
 # sent by Ctrl-C, by a scheduler, and when a terminal closes (which Windows does not report)
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
                if hasattr(signal, name))
-# What can steer a terminal: control characters except tab and line end; and characters that
-# change the direction of text, which Unicode calls Bidi_Control. Also halves of surrogate pairs.
+# control characters except tab and line end, Unicode's Bidi_Control, halves of surrogate pairs
 STEERING = re.compile(
     "[\0-\b\v-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 # a bar that vanishes when it ends, and is shown only in a terminal or a notebook

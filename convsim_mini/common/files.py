@@ -7,7 +7,6 @@ processes on one machine.
 
 import json
 import os
-import sys
 import zlib
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,7 +17,7 @@ from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from .cli import UserError, user_errors
+from .cli import UserError, say, user_errors
 
 OURS = ".convsim_mini"      # how the names of locks and of unfinished work begin
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError,
@@ -28,19 +27,9 @@ RESTORE = "restore it, or train again"
 DTYPES = {"F32": np.float32, "I32": np.int32, "I64": np.int64, "U64": np.uint64, "U8": np.uint8}
 
 
-def checksum(path):
-    """The CRC-32 of a file. Raises OSError."""
-    crc = 0
-    with open(path, "rb") as file:
-        while block := file.read(1 << 22):
-            crc = zlib.crc32(block, crc)
-    return crc
-
-
 def write_text(path, text):
-    """Write a text file atomically."""
-    replace_file(path, lambda temporary: Path(temporary).write_text(
-        text, "utf-8", "replace", "\n"))    # names may lack a spelling; same bytes on Windows
+    """Write a text file atomically, the same bytes on Windows; "?" for what is not Unicode."""
+    replace_file(path, lambda name: Path(name).write_text(text, "utf-8", "replace", "\n"))
 
 
 def write_rows(path, blocks, width):
@@ -141,8 +130,7 @@ def locked(folder, busy=None, name=f"{OURS}.lock"):
     except Timeout:
         if busy:
             raise UserError(busy) from None
-        print(f"{folder}: waiting for another process, which prepares the same there",
-              file=sys.stderr)
+        say(f"{folder}: waiting for another process, which prepares the same there")
         lock.acquire()
     try:
         yield

@@ -218,8 +218,7 @@ def read_log(path):
     """
     with user_errors(f"{path}: is damaged", "move the file away", UNREADABLE):
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-        records = msgspec.convert(json.loads(f"[{','.join(lines)}]"),
-                                  list[dict[str, int | float | str]])
+        records = json.loads(f"[{','.join(lines)}]")
         return [record for record in records if record["step"] >= 0]
 
 

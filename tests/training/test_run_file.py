@@ -127,7 +127,7 @@ def test_a_log_is_read_up_to_a_line_that_is_half_written(run_copy):
     path.write_text("{\n" + text)
     with pytest.raises(UserError, match="log.jsonl: is damaged .Expecting"):
         read_log(path)
-    for line in ("5", '{"loss": 1.0}', '{"step": "5"}', '{"step": 1, "loss": null}'):
+    for line in ("5", "null", '"x"', '{"loss": 1.0}', '{"step": "5"}'):
         path.write_text(f"{text}{line}\n")
         with pytest.raises(UserError, match="log.jsonl: is damaged"):
             read_log(path)

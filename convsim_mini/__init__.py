@@ -16,6 +16,7 @@ change; PROMISES.md, what you can rely on if things go wrong.
 
 import os
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -48,23 +49,20 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     from .training.run import LOG, read_log
 
     print_anything()
-    if not run:
-        with TemporaryDirectory(prefix="convsim_mini-") as temporary:
-            encoder = fit(pairs, Path(temporary, "run"), **settings)
-        encoder.folder = None
-        return encoder
-    folder = Path(run).expanduser().absolute()
-    given = {**settings, "run": folder}
-    if "columns" in given:
-        columns = given["columns"] or ()
-        one = isinstance(columns, str)
-        given["columns"] = [columns] if one else [*map(str, columns)]    # pandas may have numbers
-    config = config_of(msgspec.to_builtins(given, enc_hook=str))    # also paths and NumPy's numbers
-    pairs_of(config.data)                                     # now, so that mistakes show early
-    trained = train(config, pairs=[] if pairs is None else pairs)
-    print(summary(trained))
-    encoder = encoder_of(trained)
-    encoder.log, encoder.folder = read_log(folder / LOG), folder
+    with nullcontext(run) if run else TemporaryDirectory(prefix="convsim_mini-") as place:
+        folder = Path(place).expanduser().absolute()
+        given = {**settings, "run": folder}
+        if "columns" in given:
+            columns = given["columns"] or ()
+            one = isinstance(columns, str)
+            given["columns"] = [columns] if one else [*map(str, columns)]    # pandas has numbers
+        config = config_of(msgspec.to_builtins(given, enc_hook=str))    # paths, NumPy's numbers
+        pairs_of(config.data)                                 # now, so that mistakes show early
+        trained = train(config, pairs=[] if pairs is None else pairs)
+        tables, next_steps = summary(trained)
+        print(tables, *[next_steps] if run else [], sep="\n\n")
+        encoder = encoder_of(trained)
+        encoder.log, encoder.folder = read_log(folder / LOG), folder if run else None
     return encoder
 
 

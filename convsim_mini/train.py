@@ -233,7 +233,7 @@ def main(argv=None):
         run = (resume(Path(folder), workers, given.get("device")) if folder
                else train(config, workers))
         if workers.rank == 0:
-            print(summary(run))
+            print(*summary(run), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -52,12 +52,14 @@ def test_home_is_known_in_python_too_and_one_column_is_one_name(
     assert len(encoder.index("~/mine.txt")) == 1 and (tmp_path / "mine").is_dir()
 
 
-def test_without_a_folder_nothing_is_left(pairs, settings, tmp_path, monkeypatch):
+def test_without_a_folder_nothing_is_left(pairs, settings, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     encoder = convsim_mini.fit(pairs, **settings | {
         "half": False, "optim.learning_rate": np.float32(0.01), "model.layers": (16,),
         "model.response_hidden": 16})
     assert encoder.folder is None and encoder.log and not [*tmp_path.iterdir()]
+    assert "The weights are those of step" in (shown := capsys.readouterr().out)
+    assert "The run is in" not in shown                       # it is gone
 
 
 def test_any_text_is_shown_by_any_output(pairs, settings, monkeypatch):
@@ -74,7 +76,7 @@ def test_any_text_is_shown_by_any_output(pairs, settings, monkeypatch):
     ({"optim.decay": "x"}, "--optim.decay x: expected linear, none"),
     ({"encoder": "cnn"}, "--model.encoder cnn: expected dan, transformer"),
     ({"init": "nowhere"}, "nowhere: is not a run"),
-    ({"task": "\ud83d"}, "--task .: .* surrogates not allowed"),
+    ({"task": "\ud83d"}, "--task .: expected conversation"),
     ({"resume": True}, "resume: resume a run by .* --resume RUN"),
     ({"run": "taken"}, "taken: already exists and was not changed")])
 def test_mistakes_are_named_before_anything_is_written(

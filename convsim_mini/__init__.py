@@ -36,8 +36,8 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     pairs: (message, reply) tuples, a table (a DataFrame, dicts …), or files. run: a new folder,
     which gets a copy of the pairs; None: a temporary one, deleted at the end. settings: those
     of `python -m convsim_mini.train`, e.g. steps=300, init="runs/chat", encoding="cp1252",
-    columns=["question", "answer"]. `encoder.log` holds the training log. From then on, NumPy's own
-    matrix products use one thread. Raises UserError.
+    columns=["question", "answer"], text={"filters_off": ["long"]}. `encoder.log` holds the training
+    log. From then on, NumPy's own matrix products use one thread. Raises UserError.
     """
     import msgspec
 
@@ -52,10 +52,8 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     with nullcontext(run) if run else TemporaryDirectory(prefix="convsim_mini-") as place:
         folder = Path(place).expanduser().absolute()
         given = {**settings, "run": folder}
-        if "columns" in given:
-            columns = given["columns"] or ()
-            one = isinstance(columns, str)
-            given["columns"] = [columns] if one else [*map(str, columns)]    # pandas has numbers
+        if not isinstance(columns := settings.get("columns", ""), str):
+            given["columns"] = [*map(str, columns or ())]     # pandas may have numbers
         config = config_of(msgspec.to_builtins(given, enc_hook=str))    # paths, NumPy's numbers
         pairs_of(config.data)                                 # now, so that mistakes show early
         trained = train(config, pairs=[] if pairs is None else pairs)

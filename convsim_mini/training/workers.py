@@ -27,9 +27,9 @@ from ..core.batches import Batch
 
 
 # what launchers set in each process: the number of processes, its own number
-LAUNCHERS = {"PMI_SIZE": "PMI_RANK", "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_RANK",
-             "MV2_COMM_WORLD_SIZE": "MV2_COMM_WORLD_RANK", "SLURM_STEP_NUM_TASKS": "SLURM_PROCID",
-             "WORLD_SIZE": "RANK"}    # MPICH, Open MPI, MVAPICH, srun, torchrun
+MPIEXEC = {"PMI_SIZE": "PMI_RANK", "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_RANK"}
+LAUNCHERS = MPIEXEC | {"MV2_COMM_WORLD_SIZE": "MV2_COMM_WORLD_RANK", "WORLD_SIZE": "RANK",
+                       "SLURM_STEP_NUM_TASKS": "SLURM_PROCID"}    # MVAPICH, torchrun, srun
 
 
 class SingleWorker:
@@ -47,12 +47,15 @@ SINGLE_WORKER = SingleWorker()
 
 def launched():
     """The Workers that mpiexec or the like has started, or SINGLE_WORKER. Raises UserError."""
-    number, rank = next(((os.environ[size], os.environ.get(rank)) for size, rank in
-                         LAUNCHERS.items() if size in os.environ), ("1", "0"))
+    size = next(filter(os.environ.get, LAUNCHERS), "PMI_SIZE")
+    number, rank = os.environ.get(size, "1"), os.environ.get(LAUNCHERS[size], "0")
     if number == "1":
         return SINGLE_WORKER
     fault = f"mpi4py or MPI is missing: {python_m('pip install mpi4py mpich')}"
     with suppress(ImportError, RuntimeError):                 # RuntimeError: no MPI library
+        if size not in MPIEXEC:                               # MPI might abort the process
+            fault = f"not by mpiexec; start mpiexec -n {number} instead"
+            raise ImportError
         # MPI waits here for the other workers: a signal that ends one must end this one, too
         with handling(dict.fromkeys(ENDING, signal.SIG_DFL)):
             from mpi4py import MPI

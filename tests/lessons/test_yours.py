@@ -298,7 +298,7 @@ def test_verdicts_and_hints_are_kept(desk, capsys):
 def test_a_mistake_gives_one_line(arguments, said, desk, capsys):
     yours.main([])
     if not arguments or arguments == ["check"]:
-        yours.PROGRESS.write_text('{"km": 12}' if arguments else "{")
+        yours.PROGRESS.write_text('{"states": 12}' if arguments else "{")
     with pytest.raises(SystemExit) as exit:
         yours.main(arguments)
     error = capsys.readouterr().err

@@ -16,6 +16,7 @@ change; PROMISES.md, what you can rely on if things go wrong.
 
 import os
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -33,32 +34,33 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     """Train on your own pairs; → the SentenceEncoder of the step that is best on dev.
 
     pairs: (message, reply) tuples, a table (a DataFrame, dicts …), or files. run: a new folder,
-    which gets a copy of the pairs; None: a temporary one, deleted with the encoder. settings: those
+    which gets a copy of the pairs; None: a temporary one, deleted at the end. settings: those
     of `python -m convsim_mini.train`, e.g. steps=300, init="runs/chat", encoding="cp1252",
-    columns=["question", "answer"]. `encoder.log` holds the training log. From then on, NumPy's own
-    matrix products use one thread. Raises UserError.
+    columns=["question", "answer"], text={"filters_off": ["long"]}. `encoder.log` holds the training
+    log. From then on, NumPy's own matrix products use one thread. Raises UserError.
     """
     import msgspec
 
+    from .common.cli import print_anything
     from .evaluation.after_training import pairs_of, summary
     from .inference.sentence_encoder import encoder_of
     from .train import train
     from .training.options import config_of
     from .training.run import LOG, read_log
 
-    temporary: Any = None if run else TemporaryDirectory(prefix="convsim_mini-")
-    folder = Path(run or Path(temporary.name, "run")).expanduser()
-    given = {**settings, "run": folder}
-    if "columns" in given:
-        columns = given["columns"] or ()
-        one = isinstance(columns, str)
-        given["columns"] = [columns] if one else [*map(str, columns)]    # pandas may have numbers
-    config = config_of(msgspec.to_builtins(given, enc_hook=str))    # also paths and NumPy's numbers
-    pairs_of(config.data)                                     # now, so that mistakes show early
-    trained = train(config, pairs=[] if pairs is None else pairs)
-    print(summary(trained))
-    encoder = encoder_of(trained)
-    encoder.log, encoder.folder = read_log(folder / LOG), temporary or folder
+    print_anything()
+    with nullcontext(run) if run else TemporaryDirectory(prefix="convsim_mini-") as place:
+        folder = Path(place).expanduser().absolute()
+        given = {**settings, "run": folder}
+        if not isinstance(columns := settings.get("columns", ""), str):
+            given["columns"] = [*map(str, columns or ())]     # pandas may have numbers
+        config = config_of(msgspec.to_builtins(given, enc_hook=str))    # paths, NumPy's numbers
+        pairs_of(config.data)                                 # now, so that mistakes show early
+        trained = train(config, pairs=[] if pairs is None else pairs)
+        tables, next_steps = summary(trained)
+        print(tables, *[next_steps] if run else [], sep="\n\n")
+        encoder = encoder_of(trained)
+        encoder.log, encoder.folder = read_log(folder / LOG), folder if run else None
     return encoder
 
 

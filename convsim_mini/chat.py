@@ -6,6 +6,9 @@
 Below each reply is the message that it once answered. Press Ctrl-D to stop.
 """
 
+if not __package__:
+    raise SystemExit("run it by name, in the repository: python -m convsim_mini.chat")
+
 import sys
 from contextlib import suppress
 from pathlib import Path

@@ -280,7 +280,7 @@ def config_from_dict(values, where=""):
         group, dot, last = name.rpartition(".")
         try:
             groups[group + dot][last] = msgspec.convert(value, known[name].type, strict=bool(where))
-        except msgspec.ValidationError as error:
+        except ValueError as error:                           # also halves of surrogate pairs
             expected = str(error).partition(", got")[0].replace("`", "").lower()
             if choices := choices_of(known[name].type):
                 expected = f"expected {', '.join(choices)}"

@@ -9,6 +9,9 @@
 FILE: lines of text, or a table with named columns (data_scripts/README.md lists the formats)
 """
 
+if not __package__:
+    raise SystemExit("run it by name, in the repository: python -m convsim_mini.encode")
+
 import json
 from itertools import islice
 from pathlib import Path
@@ -87,7 +90,7 @@ def parse_options(argv):
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
                         "with --file, not both")
     if options.out:
-        check_replaceable(options.out, ".npy")
+        check_replaceable(options.out, ".npy", options.file)
     return options
 
 

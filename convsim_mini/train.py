@@ -5,6 +5,9 @@ Without arguments, it trains the DAN on chitchat-dataset in one to three minutes
 learns inference. training/workers.py says how to start several workers.
 """
 
+if not __package__:
+    raise SystemExit("run it by name, in the repository: python -m convsim_mini.train")
+
 import dataclasses
 import json
 import sys
@@ -91,6 +94,9 @@ def resume(folder, workers=SINGLE_WORKER, device=None):
         if workers.rank == 0:
             run = (load_run(saved.path)._replace(config=config) if saved.step else
                    saved._replace(model=starting_model(config, corpus)))
+            if saved.step and not run.state and config.optim.optimizer != "sgd":
+                raise UserError(f"{saved.path}: lacks the optimiser's state, as a copy of a model "
+                                "does; restore it, or train on from the model: --init")
         return run_to_the_end(run, corpus, tasks, workers)
 
 
@@ -224,7 +230,7 @@ def main(argv=None):
         run = (resume(Path(folder), workers, given.get("device")) if folder
                else train(config, workers))
         if workers.rank == 0:
-            print(summary(run))
+            print(*summary(run), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,9 @@
     python -m convsim_mini.tune RUN --data DIR
 """
 
+if not __package__:
+    raise SystemExit("run it by name, in the repository: python -m convsim_mini.tune")
+
 import numpy as np
 from scipy.optimize import minimize
 

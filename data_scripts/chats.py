@@ -9,6 +9,9 @@ answers, the rows are turns (a person's successive messages) with `id` and `repl
 or a bot wrote, or someone only forwarded, is left out.
 """
 
+if not __package__:
+    raise SystemExit("run it by name, in the repository: python -m data_scripts.chats")
+
 import json
 import sys
 from collections import Counter
@@ -16,7 +19,7 @@ from pathlib import Path
 
 from convsim_mini.common.cli import (
     Parser, UserError, errors_in_one_line, positive_int, user_errors)
-from convsim_mini.common.files import UNREADABLE, write_text
+from convsim_mini.common.files import UNREADABLE, check_replaceable, write_text
 from convsim_mini.data.conversations import in_order
 from data_scripts.chats_of_json import read_json
 from data_scripts.chats_of_text import read_log, read_text
@@ -30,11 +33,14 @@ def main(arguments=None):
     parser.add_argument("export", type=Path, metavar="FILE_OR_FOLDER")
     parser.add_argument("--silence", type=positive_int, default=24, metavar="HOURS",
                         help="what is said after a longer one answers nothing (default: 24)")
-    parser.add_argument("--out", metavar="PAIRS", help="the log, a .jsonl (default: print it)")
+    parser.add_argument("--out", type=Path, metavar="PAIRS",
+                        help="the log, a .jsonl (default: print it)")
     options = parser.parse_args(arguments)
-    if options.out and not options.out.endswith(".jsonl"):
-        raise UserError(f"--out {options.out}: expected a name that ends in .jsonl, by which "
-                        "training knows how to read it")
+    if options.out:
+        if options.out.suffix != ".jsonl":
+            raise UserError(f"--out {options.out}: expected a name that ends in .jsonl, by which "
+                            "training knows how to read it")
+        check_replaceable(options.out, ".jsonl", options.export)
     found = [*read_export(options.export.resolve())]
     rows = [row for row in found if row and row["text"]]
     if not rows:

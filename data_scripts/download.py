@@ -6,6 +6,9 @@
     python -m data_scripts.download stsbenchmark --from ~/Stsbenchmark.tar.gz
 """
 
+if not __package__:
+    raise SystemExit("run it by name, in the repository: python -m data_scripts.download")
+
 import os
 import shutil
 import sys

@@ -7,6 +7,9 @@ cache/ (the packed corpus, so that training starts at once) and report.json. If 
 stopped, run it again: it continues after the last finished dump or bucket.
 """
 
+if not __package__:
+    raise SystemExit("run it by name, in the repository: python -m data_scripts.prepare_reddit")
+
 import json
 import os
 import shutil

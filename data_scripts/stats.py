@@ -6,6 +6,9 @@ Lengths are in pieces of words, as the encoder counts them. Coverage is the shar
 text that its most frequent pieces make up.
 """
 
+if not __package__:
+    raise SystemExit("run it by name, in the repository: python -m data_scripts.stats")
+
 from pathlib import Path
 
 import numpy as np

@@ -16,9 +16,9 @@ from tqdm import tqdm
 # sent by Ctrl-C, by a scheduler, and when a terminal closes (which Windows does not report)
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
                if hasattr(signal, name))
-# What can steer a terminal: control characters except tab and line end; and characters that
-# change the direction of text, which Unicode calls Bidi_Control.
-STEERING = re.compile("[\0-\b\v-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# control characters except tab and line end, Unicode's Bidi_Control, halves of surrogate pairs
+STEERING = re.compile(
+    "[\0-\b\v-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 # a bar that vanishes when it ends, and is shown only in a terminal or a notebook
 progress = partial(tqdm, leave=False, disable=False if "ipykernel" in sys.modules else None)
 
@@ -26,6 +26,15 @@ progress = partial(tqdm, leave=False, disable=False if "ipykernel" in sys.module
 def say(message):
     """Print a line to standard error, above the progress bars."""
     tqdm.write(message, sys.stderr)
+
+
+def print_anything():
+    """From now on, print "?" for what the output cannot show, and nothing if it is closed."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:                        # closed, as in a daemon
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))
+        elif name != "stdin" and hasattr(getattr(sys, name), "reconfigure"):
+            getattr(sys, name).reconfigure(errors="replace")
 
 
 def harmless(text):
@@ -122,11 +131,7 @@ def errors_in_one_line(less="work on less at once"):
     Code 2: a UserError, an OSError, too little memory. 130: Ctrl-C. 143: SIGTERM. 129: SIGHUP. 141,
     without a line: nobody reads standard output any more. less: advice for when memory runs out
     """
-    for name in ("stdin", "stdout", "stderr"):
-        if getattr(sys, name) is None:                        # closed, as in a daemon
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))
-        elif name != "stdin" and hasattr(getattr(sys, name), "reconfigure"):
-            getattr(sys, name).reconfigure(errors="replace")    # "?" for what it cannot show
+    print_anything()
     # a signal raises an exception, so that every `finally` cleans up
     with handling(dict.fromkeys(ENDING, lambda number, frame: sys.exit(128 + number))):
         try:

@@ -7,7 +7,6 @@ processes on one machine.
 
 import json
 import os
-import sys
 import zlib
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,7 +17,7 @@ from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from .cli import UserError, user_errors
+from .cli import UserError, say, user_errors
 
 OURS = ".convsim_mini"      # how the names of locks and of unfinished work begin
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError,
@@ -30,19 +29,9 @@ RAW = {"ids": np.int32, "offsets": np.int64, "keys": np.dtype((np.uint64, 2)),
        "names": np.dtype((np.uint64, 2)), "long": np.dtype((bool, 2))}    # of the files of `append`
 
 
-def checksum(path):
-    """The CRC-32 of a file. Raises OSError."""
-    crc = 0
-    with open(path, "rb") as file:
-        while block := file.read(1 << 22):
-            crc = zlib.crc32(block, crc)
-    return crc
-
-
 def write_text(path, text):
-    """Write a text file atomically."""
-    replace_file(path, lambda temporary: Path(temporary).write_text(
-        text, encoding="utf-8", newline="\n"))                 # the same bytes on Windows
+    """Write a text file atomically, the same bytes on Windows; "?" for what is not Unicode."""
+    replace_file(path, lambda name: Path(name).write_text(text, "utf-8", "replace", "\n"))
 
 
 def write_rows(path, blocks, width):
@@ -88,14 +77,14 @@ def replace_file(path, write):
             os.replace(temporary, path)
 
 
-def check_replaceable(path, ending):
-    """Raise a UserError if `path` is a file of another kind than a command writes.
+def check_replaceable(path, ending, source):
+    """Raise a UserError if `path` is a file of another kind than a command writes, or its source.
 
-    ending: how the names of files of its kind end, such as ".npy"
+    ending: how the names of files of its kind end, such as ".npy"; source: a path or None
     """
-    if path.is_file() and path.resolve().suffix != ending:
-        raise UserError(f"{path}: already exists and was not changed; choose a name that ends in "
-                        f"{ending}")
+    if path.is_file() and (path.resolve().suffix != ending or source and path.samefile(source)):
+        raise UserError(f"{path}: already exists and was not changed; choose another name that "
+                        f"ends in {ending}")
 
 
 @contextmanager
@@ -143,8 +132,7 @@ def locked(folder, busy=None, name=f"{OURS}.lock"):
     except Timeout:
         if busy:
             raise UserError(busy) from None
-        print(f"{folder}: waiting for another process, which prepares the same there",
-              file=sys.stderr)
+        say(f"{folder}: waiting for another process, which prepares the same there")
         lock.acquire()
     try:
         yield

@@ -186,8 +186,9 @@ def _read_chitchat(path, progress, reading):
 FORMATS = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl, ".ndjson": read_jsonl,
            ".parquet": _read_parquet}
 KINDS = FORMATS | {".json": _read_chitchat}                   # .json: the default corpus only
-EXPECTED = (f"pairs: a table with named columns ({', '.join(FORMATS)}; plain, .gz or .zst), or "
-            "lines of input TAB response in a .tsv; for chat exports: python -m data_scripts.chats")
+EXPECTED = (f"pairs: a table with named columns ({', '.join(FORMATS)}; JSON: an object per "
+            "line; plain, .gz or .zst), or lines of input TAB response in a .tsv; for chat "
+            "exports: python -m data_scripts.chats")
 
 
 # ---------------------------------------------------------------- tables in memory

@@ -15,7 +15,7 @@ from ..common.lines import chunked
 from .conversations import adjacent_turns, in_order, messages_of, replies
 from .formats import EXPECTED, read_file, rows_of_table
 from .layouts import FIELDS, PAIRS, REPLIES, Reading, layout_of
-from .texts import MISSING, misread, text_of
+from .texts import MISSING, misread, text_of, warn_if_misread
 
 CHUNK = 5_000      # records in a Part
 LOOKED_AT = 100    # records that may name a column: a log's first message has no reply_to
@@ -27,7 +27,6 @@ ASCII_LETTERS = string.ascii_letters.encode()
 LETTER = regex.compile(r"[\p{L}\p{M}]")    # vowel signs of Hindi and many others are marks
 LABELS = {"label", "labels", "score", "is_duplicate", "is_correct"}    # columns, maybe of 0 and 1
 BINARY = {"0": 0, "0.0": 0, "False": 0, "1": 1, "1.0": 1, "True": 1}
-FEW = 5            # misread texts, which may be quotations
 CHAT_AS_JSON = regex.compile(r"""\[?\{["'](?:role|content|type|from|value|parts)["']:""")
 
 RULES = {    # as --text.filters_off names them
@@ -117,8 +116,7 @@ def read_rows(source, progress=None, reading=Reading()):
                             f"1 in 100 (first: {first}); expected {EXPECTED}")
         labels.update((label, BINARY.get(str(row[label]))) for row in part.rows
                       for label in LABELS & row.keys())
-        wrong += [text for pair in part.pairs for text in pair[:len(fields)]
-                  if not text.isascii() and misread(text)]
+        wrong += filter(misread, (text for pair in part.pairs for text in pair[:len(fields)]))
         yield part
     if not number:
         raise UserError(f"{name}: no message in it answers another; expected messages with their "
@@ -131,9 +129,7 @@ def read_rows(source, progress=None, reading=Reading()):
             say(f"{name}: {zeros:,} rows have 0 as {label} and {ones:,} have 1; all are read as "
                 f"pairs; if 0 marks wrong replies, keep the others: table[table.{label} == 1] with "
                 "pandas")
-    if len(wrong) > FEW:
-        say(f'{name}: {len(wrong):,} texts are UTF-8 that a program read as cp1252 or Latin-1, '
-            f'such as "{wrong[0]:.40}" for "{misread(wrong[0]):.40}"; export them again')
+    warn_if_misread(name, wrong)
 
 
 def _open_source(source, progress, reading):

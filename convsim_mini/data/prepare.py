@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from ..common.files import load_arrays, locked, save_arrays, workplace
+from ..common.files import UNREADABLE, load_arrays, locked, save_arrays, workplace
 from ..common.cli import UserError, one_line, say, user_errors
 from ..common.show import table
 from ..core.batches import Split
@@ -122,15 +122,18 @@ def _open(path):
     """The Corpus in a file of the cache; None if it is missing or damaged, and then deleted."""
     if not path.exists():
         return None
+    again = "it will be prepared again"
     try:
-        arrays, about = load_arrays(path, "it will be prepared again", mapped=ARRAYS, check=True)
+        with user_errors(f"{path}: is not a prepared corpus", again, UNREADABLE):
+            arrays, about = load_arrays(path, again, mapped=ARRAYS, check=True)
+            splits = [Split(*(arrays[name] for name in ARRAYS[k:k + 3])) for k in (0, 3, 6)]
+            return Corpus(Vocabulary(**about["vocabulary"]), *splits, about["report"],
+                          about["checksum"])
     except UserError as error:
         say(str(error))
         with suppress(OSError):
             path.unlink()
         return None
-    splits = [Split(*map(arrays.get, ARRAYS[k:k + 3])) for k in (0, 3, 6)]
-    return Corpus(Vocabulary(**about["vocabulary"]), *splits, about["report"], about["checksum"])
 
 
 def _prepare(paths, text, reading, vocabulary, parts):

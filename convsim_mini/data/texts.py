@@ -7,7 +7,10 @@ from decimal import Decimal
 from math import inf
 from numbers import Real
 
+from ..common.cli import say
+
 MISSING = ("None", "nan", "NaN", "NaT", "<NA>")    # also of floats, Decimals, pandas's times
+FEW = 5    # misread texts, which may be quotations
 
 
 def text_of(value, where=""):
@@ -60,10 +63,17 @@ def time_of(value):
 
 def misread(text):
     """What a text was before a program read its UTF-8 as cp1252 or Latin-1; None if it did not."""
-    for encoding in ("cp1252", "latin-1"):
+    for encoding in () if text.isascii() else ("cp1252", "latin-1"):
         with suppress(UnicodeError):
             return text.encode(encoding).decode("utf-8")
     return None
+
+
+def warn_if_misread(name, texts):
+    """Report on standard error more than a few misread texts."""
+    if len(texts) > FEW:
+        say(f'{name}: {len(texts):,} texts are UTF-8 that a program read as cp1252 or Latin-1, '
+            f'such as "{texts[0]:.40}" for "{misread(texts[0]):.40}"; export them again')
 
 
 def id_of(value):

@@ -20,7 +20,7 @@ def pairs_of(data):
 
 
 def summary(run):
-    """A text on what a Run has learned: P@N on test and STS by its saved weights; what is next.
+    """Two texts: what a Run has learned, P@N on test and STS by its saved weights; what is next.
 
     Both tables have the model before training and words as baselines.
     """
@@ -54,8 +54,8 @@ def summary(run):
                 python_m("convsim_mini.evaluation", folder),
                 python_m("convsim_mini.train --config", folder / "config.json", "--run",
                          f"{folder}-again"))
-    return "\n\n".join([
-        *map(show, tables),
-        f"The run is in {folder} ({megabytes:,.0f} MB), with the weights of step {run.step:,} of "
-        f"{config.steps:,}, the best on dev.{told}\nLook at {folder}/curves.png. Try next:\n  "
-        + "\n  ".join(commands)])
+    weights = (f"The weights are those of step {run.step:,} of {config.steps:,}, the best on dev."
+               f"{told}")
+    return "\n\n".join([*map(show, tables), weights]), (
+        f"The run is in {folder} ({megabytes:,.0f} MB). Look at {folder}/curves.png. Try next:\n  "
+        + "\n  ".join(commands))

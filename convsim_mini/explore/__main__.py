@@ -12,6 +12,7 @@ import json
 import secrets
 import sys
 import threading
+import time
 import webbrowser
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -53,6 +54,9 @@ class Server(ThreadingHTTPServer):
         self.hosts = [host or f"127.0.0.1:{self.server_port}", f"127.0.0.1:{self.server_port}",
                       f"localhost:{self.server_port}"]
         self.address = f"http://{self.hosts[0]}/{self.token}/"
+
+    # without descriptors, `accept` fails at once, and is tried again
+    service_actions = staticmethod(lambda: time.sleep(0.01))
 
     def handle_error(self, request, client_address):
         """Say nothing about a connection that broke or was idle."""
@@ -109,7 +113,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Security-Policy", POLICY)
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.end_headers()
-            self.wfile.write(text.encode())
+            self.wfile.write(text.encode(errors="replace"))
 
     def log_message(self, *arguments):
         """Log nothing, because a log would show the token."""

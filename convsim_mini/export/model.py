@@ -35,7 +35,7 @@ def load(folder=Path(__file__).parent):
 
 def package(folder):
     """Import a folder as a package; → its name, which no other folder's has."""
-    name = f"core_{str(folder).encode().hex()}"
+    name = f"core_{bytes(folder).hex()}"
     if name not in sys.modules:
         spec = util.spec_from_file_location(name, folder / "__init__.py")
         sys.modules[name] = util.module_from_spec(spec)

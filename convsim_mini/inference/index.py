@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from ..common.files import OURS, load_arrays, locked, new_folder, save_arrays
-from ..common.cli import UserError, python_m
+from ..common.files import load_arrays, locked, new_folder, save_arrays
+from ..common.cli import UserError, python_m, user_errors
 from ..common.lines import chunked, text_lines
 from ..core.packed import offsets_of
 from ..core.ranking import settled
 from ..data.formats import FORMATS, KINDS, kind_of
 from ..data.layouts import Reading
 from ..data.pairs import read_rows
-from ..data.texts import id_of, text_of, texts_of
+from ..data.texts import id_of, misread, text_of, texts_of, warn_if_misread
 from ..fast.threads import product
 from .tfidf import Tfidf, tfidf_of
 
@@ -238,6 +238,8 @@ def index_of(encoder, rows):
         kept.append(json.dumps(row, default=str).encode())
     if not any(texts):
         raise UserError("no row has text to embed; choose another column or file")
+    if rows.column == LINE:                                   # `read_rows` says so for tables
+        warn_if_misread("the lines", [*filter(misread, texts)])
     vectors = encoder.encode(texts, show_progress_bar=None, as_responses=rows.replies)
     vectors[[not text for text in texts]] = 0                 # which is near nothing
     index = Index(encoder, vectors, rows._replace(rows=kept))
@@ -305,10 +307,10 @@ def add_to_index(encoder, rows, folder, key=None):
     adding rows.
     """
     folder = Path(os.path.realpath(folder))
-    if not folder.is_dir():                                   # the lock would make its parents
+    if not folder.is_dir():                                   # the lock would make it
         raise UserError(f"{folder}: is not there; name an index, or make one without --add")
     busy = f"{folder}: another process is adding rows; wait until it has finished, and try again"
-    with locked(folder.parent, busy, f"{OURS}-{folder.name}.lock"):
+    with locked(folder, busy):
         index = open_index(folder, encoder, mapped=())        # Windows replaces no mapped file
         held = index.held
         if rows[:3] != held[:3]:
@@ -333,7 +335,8 @@ def without_copies(index, rows, key):
     Of rows with the same key only the last one stays. A row whose key is empty replaces no other.
     """
     def name_of(row):                                         # what tells this row from others
-        return key and id_of(row.get(key)) or _content(row)
+        with user_errors(f"--key {key}", "name a column of numbers or short texts", TypeError):
+            return key and id_of(row.get(key)) or _content(row)
 
     names, last, kept, held = index.row(0), {}, [], set()
     for row in rows:

@@ -37,7 +37,7 @@ class SentenceEncoder(BiEncoder):
         self.columns = columns
         self.identity = identity or {}    # what its vectors depend on; an Index compares it
         self.log = []    # dicts: what `fit` measured and logged
-        self.folder = None    # where `fit` put the run; a temporary one lives as long as this
+        self.folder = None    # where `fit` put the run, unless that was temporary
 
     def __repr__(self) -> str:
         kind = TITLES.get(self.model.config.encoder, self.model.config.encoder)

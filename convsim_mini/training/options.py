@@ -5,7 +5,7 @@ import dataclasses
 import inspect
 import os
 
-from ..common.cli import Parser, UserError
+from ..common.cli import Parser, UserError, python_m
 from ..common.lines import read_object
 from ..config import (
     GROUPS, PRESET_OF, PRESETS, SYNONYMS, Config, choices_of, config_from_dict, flat, settings)
@@ -31,6 +31,8 @@ def config_of(given):
 
     Raises UserError for settings and files that cannot be used.
     """
+    if "resume" in given:                                     # in `fit`
+        raise UserError(f"resume: resume a run by {python_m('convsim_mini.train --resume RUN')}")
     options = expanded(given)
     file = settings_in_file(options.pop("config", None))
     asked = file | options

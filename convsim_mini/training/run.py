@@ -22,7 +22,7 @@ from ..core.arrays import to_device, to_host
 from ..fast.devices import device_module
 from ..common.files import (
     OURS, RESTORE, UNREADABLE, checksum_of_arrays, load_arrays, locked, replace_file, save_arrays)
-from ..common.cli import UserError, python_m, user_errors
+from ..common.cli import UserError, harmless, python_m, user_errors
 from ..config import Config, config_from_dict
 from ..core.text import Vocabulary
 from ..core.model import NO_BIGRAMS, TABLE, Model
@@ -61,7 +61,8 @@ class Run(NamedTuple):
     @property
     def name(self):
         """The run's name: that of its folder, or of its file if somebody has renamed the file."""
-        return self.folder.resolve().name if self.path.name == MODEL else self.path.stem
+        return harmless(
+            self.folder.resolve().name if self.path.name == MODEL else self.path.stem)
 
 
 def save_run(run):
@@ -93,6 +94,7 @@ def save_tuned(run, matrix):
                         python_m("convsim_mini.train --resume", run.folder))
     arrays, about = load_arrays(run.path)
     matrix = matrix.astype(np.float32)
+    del about["checksum"]                                     # that of the old file
     save_arrays(run.path, arrays | {TUNED: matrix}, about)
     return run._replace(tuned=matrix)
 
@@ -215,9 +217,10 @@ def read_log(path):
 
     Raises UserError for other damage.
     """
-    with user_errors(f"{path}: is damaged", "move the file away", ValueError):
+    with user_errors(f"{path}: is damaged", "move the file away", UNREADABLE):
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-        return json.loads(f"[{','.join(lines)}]")
+        records = json.loads(f"[{','.join(lines)}]")
+        return [record for record in records if record["step"] >= 0]
 
 
 def check_corpus(run, corpus):

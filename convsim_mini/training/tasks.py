@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..common.cli import UserError
-from ..common.files import checksum
 from ..core.batches import GROWN, Split, batches
 from ..data.labelled import encode_snli, find_snli, read_snli
 from ..data.split import in_parts
@@ -38,6 +37,15 @@ def open_tasks(config, corpus):
     dev = encode_snli(read_snli(files["dev"]), vocabulary) if config.classifies else None
     crc = zlib.crc32(repr([*map(checksum, files.values())]).encode())
     return Tasks(corpus.train, split, dev, crc)
+
+
+def checksum(path):
+    """The CRC-32 of a file. Raises OSError."""
+    crc = 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 22):
+            crc = zlib.crc32(block, crc)
+    return crc
 
 
 def batches_of_tasks(config, tasks, first_step=0):

@@ -26,6 +26,12 @@ from ..core.model import TABLE, TASKS, loss_and_gradients
 from ..core.batches import Batch
 
 
+# what launchers set in each process: the number of processes, its own number
+MPIEXEC = {"PMI_SIZE": "PMI_RANK", "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_RANK"}
+LAUNCHERS = MPIEXEC | {"MV2_COMM_WORLD_SIZE": "MV2_COMM_WORLD_RANK", "WORLD_SIZE": "RANK",
+                       "SLURM_STEP_NUM_TASKS": "SLURM_PROCID"}    # MVAPICH, torchrun, srun
+
+
 class SingleWorker:
     """With one process, there is nothing to exchange. Workers has methods with the same names."""
 
@@ -41,13 +47,15 @@ SINGLE_WORKER = SingleWorker()
 
 def launched():
     """The Workers that mpiexec or the like has started, or SINGLE_WORKER. Raises UserError."""
-    # set by the launchers of MPICH, or of Open MPI
-    number = os.environ.get("PMI_SIZE") or os.environ.get("OMPI_COMM_WORLD_SIZE", "1")
-    rank = os.environ.get("PMI_RANK") or os.environ.get("OMPI_COMM_WORLD_RANK")
+    size = next(filter(os.environ.get, LAUNCHERS), "PMI_SIZE")
+    number, rank = os.environ.get(size, "1"), os.environ.get(LAUNCHERS[size], "0")
     if number == "1":
         return SINGLE_WORKER
     fault = f"mpi4py or MPI is missing: {python_m('pip install mpi4py mpich')}"
     with suppress(ImportError, RuntimeError):                 # RuntimeError: no MPI library
+        if size not in MPIEXEC:                               # MPI might abort the process
+            fault = f"not by mpiexec; start mpiexec -n {number} instead"
+            raise ImportError
         # MPI waits here for the other workers: a signal that ends one must end this one, too
         with handling(dict.fromkeys(ENDING, signal.SIG_DFL)):
             from mpi4py import MPI

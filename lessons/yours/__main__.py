@@ -44,6 +44,8 @@ def make_pages():
     if not PROGRESS.exists():
         return {"states": {}, "hints": {}}
     kept = read_object(PROGRESS, "cannot be read", "delete it: only hints and verdicts are lost")
+    if kept.keys() - {"states", "hints"} or not all(isinstance(of, dict) for of in kept.values()):
+        raise UserError(f"{PROGRESS}: is not what this command wrote; work in another folder")
     return {key: dict(kept.get(key, {})) for key in ("states", "hints")}
 
 

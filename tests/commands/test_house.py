@@ -4,6 +4,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from convsim_mini.__main__ import COMMANDS
 
 from conftest import ROOT, python
@@ -47,6 +49,17 @@ def test_the_commands_are_listed(tmp_path):
         ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__main__")
         for path in FILES if 'if __name__ == "__main__"' in path.read_text(encoding="utf-8")}
     assert with_a_main == {"__main__", *COMMANDS}
+
+
+@pytest.mark.parametrize("script", [
+    "convsim_mini/train.py", "convsim_mini/encode.py", "convsim_mini/chat.py",
+    "convsim_mini/tune.py", "data_scripts/chats.py", "data_scripts/download.py",
+    "data_scripts/prepare_reddit.py", "data_scripts/stats.py"])
+def test_a_command_that_is_run_as_a_file_says_its_name(script):
+    done = python(ROOT / script, "--help")
+    name = script.removesuffix(".py").replace("/", ".")
+    assert done.returncode and done.stderr == (
+        f"run it by name, in the repository: python -m {name}\n")
 
 
 def test_each_command_has_a_help_even_without_docstrings():

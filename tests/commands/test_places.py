@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import zlib
 from pathlib import Path
 
@@ -97,6 +98,14 @@ def test_a_folder_that_is_new_or_empty_is_filled_once(place, command, typed):
     assert all_below(place) == filled
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere, names are Unicode")
+@pytest.mark.parametrize("command", ["export", "evaluation"])
+def test_names_that_are_not_unicode_are_shown_as_well_as_can_be(place, command):
+    place.joinpath("run").rename("r\udcff")
+    FOLDERS[command]("r\udcff", "new\udcff")
+    assert [*Path("new\udcff").iterdir()]
+
+
 @pytest.mark.parametrize("command", ["export", "evaluation"])
 def test_the_folder_in_which_one_stands_is_filled_and_stays(place, command, monkeypatch):
     monkeypatch.chdir("here")
@@ -120,6 +129,17 @@ def test_what_is_the_users_is_refused_as_a_folder(place, command, typed):
 def test_what_is_the_users_is_refused_as_a_file(place, ending, typed):
     before = all_below(place)
     assert refused(FILES[ending], typed)
+    assert all_below(place) == before
+
+
+@pytest.mark.parametrize("ending", FILES)
+def test_what_is_read_is_not_replaced(place, ending):
+    (place / f"lines{ending}").symlink_to("chat.txt")
+    shutil.copy("lines.txt", "text.npy")
+    before = all_below(place)
+    assert refused(FILES[ending], f"lines{ending}")
+    assert refused(lambda run, out: encode.main([run, "--file", "text.npy", "--out", out]),
+                   "./text.npy")
     assert all_below(place) == before
 
 

@@ -212,6 +212,14 @@ def test_a_damaged_cache_is_told_and_built_again(corpus, pair_file, text_config,
     assert caches(cache) == [file]
 
 
+def test_another_of_our_files_in_the_cache_is_told_and_replaced(
+        corpus, pair_file, text_config, cache_copy, trained, capsys):
+    cache, file = cache_copy
+    shutil.copy(trained[0] / "model.safetensors", file)
+    assert_equal_corpora(load_corpus([pair_file], text_config, cache), corpus)
+    assert capsys.readouterr().err.startswith(f"{file}: is not a prepared corpus (")
+
+
 def test_a_changed_pair_file_and_other_settings_get_a_cache_of_their_own(
         pairs, prepared, tmp_path):
     path, before = tmp_path / "a.tsv", prepared(pairs)

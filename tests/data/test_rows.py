@@ -149,7 +149,8 @@ def test_each_reader_says_how_far_it_is(name, data, encoding, tmp_path):
 
 @pytest.mark.parametrize("name", ["a.xlsx", "pairs", "a.tsv.bz2", "a.json"])
 def test_another_kind_of_file_is_told(tmp_path, name):
-    with pytest.raises(UserError, match=f"{name}: unknown kind of file .*; expected pairs"):
+    told = f"{name}: unknown kind of file .*; expected pairs: .*JSON: an object per line"
+    with pytest.raises(UserError, match=told):
         read(written(tmp_path / name, "a\tb"))
 
 

@@ -11,7 +11,9 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -171,6 +173,27 @@ def request(server, name, question=None, token=None, **headers):
     body = response.read().decode()
     connection.close()
     return response.status, body, response.headers
+
+
+def test_a_server_without_descriptors_pauses_before_it_tries_again(explored, monkeypatch):
+    def fail(server):
+        calls.append("accept")
+        raise OSError(24, "Too many open files")
+
+    calls = []
+    monkeypatch.setattr(Server, "get_request", fail)
+    monkeypatch.setattr(time, "sleep", lambda seconds: calls.append("pause"))
+    with served(explored) as server, socket.create_connection(server.server_address[:2]):
+        while calls.count("accept") < 3:
+            threading.Event().wait(0.01)
+    begin = calls.index("accept")
+    assert calls[begin:begin + 4] == ["accept", "pause"] * 2
+
+
+def test_a_name_that_is_not_unicode_is_shown_as_well_as_can_be(explored):
+    run = explored.run._replace(path=Path("r\udcff", "model.safetensors"))
+    with served(Explored(run)) as server:
+        assert "r?" in request(server, "")[1]
 
 
 def test_only_who_knows_the_token_and_names_the_right_host_is_answered(server):

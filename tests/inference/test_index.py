@@ -14,6 +14,7 @@ from convsim_mini import encode
 from convsim_mini.common.cli import UserError
 from convsim_mini.core.ranking import settled
 from convsim_mini.core.text import tokenize
+from convsim_mini.data import pairs as data_pairs, texts as data_texts
 from convsim_mini.data.layouts import Reading
 from convsim_mini.common import files
 from convsim_mini.fast.threads import product
@@ -239,6 +240,17 @@ def test_a_bar_is_shown_where_it_can_be_overwritten(encoder, monkeypatch):
     assert told == [always, always | {"disable": False}, always | {"disable": True}]
 
 
+@pytest.mark.parametrize("name", ["misread.txt", "misread.csv"])
+def test_misread_texts_are_reported_once_for_lines_and_tables(name, said, tmp_path, monkeypatch):
+    told = []
+    for module in (data_texts, data_pairs):
+        monkeypatch.setattr(module, "say", told.append, raising=False)
+    lines = ["don\u00e2\u20ac\u2122t do it"] * 6
+    file = written(tmp_path / name, "\n".join(["text", *lines]))
+    said("--search", file, "--top", 1, "do it")
+    assert len([one for one in told if "6 texts are UTF-8 that a program read as" in one]) == 1
+
+
 def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):
     path = tmp_path / "a.jsonl"
     path.write_text('{"input": "a?", "response": "b", "x": NaN, "y": 1e999}\n')
@@ -258,17 +270,19 @@ def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):
     ("--file one.csv --column c --index new", 'one.csv: has no column "c"; it has a, b'),
     ("--file tickets.csv --column note --index new", "no row has text to embed"),
     ("--file lines.txt --column c --index new", "lines.txt: has no columns"),
+    ("--file flags.jsonl --index index --add --key ticket", "--key ticket (bool True is not text"),
     ("hello --add --index index", "--add works only with --file FILE and --index DIR")])
 def test_what_does_not_fit_an_index_is_named(table, said, capsys, options, told):
     said("--file", "tickets.csv", "--index", "index")
     (table.parent / "lines.txt").write_text("one\n")
     (table.parent / "one.csv").write_text("a,b\n1,2\n")
     (table.parent / "log.csv").write_text("thread,text\n1,alone\n")
+    (table.parent / "flags.jsonl").write_text('{"ticket": true, "question": "a", "answer": "b"}')
     with pytest.raises(SystemExit) as left:
         said(*options.split())
     assert left.value.code == 2 and told in capsys.readouterr().err
     assert sorted(path.name for path in table.parent.iterdir()) == [
-        "index", "lines.txt", "log.csv", "one.csv", "tickets.csv"]
+        "flags.jsonl", "index", "lines.txt", "log.csv", "one.csv", "tickets.csv"]
 
 
 def test_an_index_of_other_weights_or_options_is_refused(encoder, tmp_path, monkeypatch):
@@ -391,9 +405,10 @@ def test_of_two_that_add_at_the_same_time_the_second_ends(encoder, tmp_path):
         add_to_index(encoder, rows_of_texts(["three"]), folder)
         yield "four"
 
-    folder = tmp_path / "index"
+    folder = tmp_path / ("i" * 250)                           # five more, and it would be too long
     build_index(encoder, rows_of_texts(["one", "two"]), folder)
     with pytest.raises(UserError, match="another process is adding rows; wait until it"):
         add_to_index(encoder, rows_of_texts(texts()), folder)
-    assert open_index(folder, encoder).texts == ["one", "two"]
-    assert [path.name for path in tmp_path.iterdir()] == ["index"]
+    add_to_index(encoder, rows_of_texts(["five"]), folder)
+    assert open_index(folder, encoder).texts == ["one", "two", "five"]
+    assert [*tmp_path.iterdir()] == [folder] and [*folder.iterdir()] == [folder / FILE]

@@ -1,7 +1,9 @@
 """convsim_mini.fit: from Python pairs to a SentenceEncoder; its index of a table."""
 
-import gc
+import io
 import json
+import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -50,15 +52,22 @@ def test_home_is_known_in_python_too_and_one_column_is_one_name(
     assert len(encoder.index("~/mine.txt")) == 1 and (tmp_path / "mine").is_dir()
 
 
-def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
+def test_without_a_folder_nothing_is_left(pairs, settings, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     encoder = convsim_mini.fit(pairs, **settings | {
         "half": False, "optim.learning_rate": np.float32(0.01), "model.layers": (16,),
         "model.response_hidden": 16})
-    folder = Path(encoder.folder.name)
-    assert Path(folder, "run", "model.safetensors").exists()
-    del encoder
-    gc.collect()
-    assert not folder.exists()
+    assert encoder.folder is None and encoder.log and not [*tmp_path.iterdir()]
+    assert "The weights are those of step" in (shown := capsys.readouterr().out)
+    assert "The run is in" not in shown                       # it is gone
+
+
+def test_any_text_is_shown_by_any_output(pairs, settings, monkeypatch):
+    output = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr(sys, "stdout", output)
+    convsim_mini.fit([("caf\u00e9 \ud83d", "yes, it is"), *pairs], **settings)
+    output.flush()
+    assert b"caf? ? ? yes, it is" in output.buffer.getvalue()
 
 
 @pytest.mark.parametrize("change, told", [
@@ -67,6 +76,8 @@ def test_without_a_folder_the_run_lives_as_long_as_its_encoder(pairs, settings):
     ({"optim.decay": "x"}, "--optim.decay x: expected linear, none"),
     ({"encoder": "cnn"}, "--model.encoder cnn: expected dan, transformer"),
     ({"init": "nowhere"}, "nowhere: is not a run"),
+    ({"task": "\ud83d"}, "--task .: expected conversation"),
+    ({"resume": True}, "resume: resume a run by .* --resume RUN"),
     ({"run": "taken"}, "taken: already exists and was not changed")])
 def test_mistakes_are_named_before_anything_is_written(
         pairs, settings, tmp_path, monkeypatch, change, told):
@@ -94,14 +105,16 @@ def test_pairs_may_come_one_by_one_but_must_be_there(pairs, settings, tmp_path):
         convsim_mini.fit([("a", "b", "c")], **settings)
 
 
-def test_a_file_is_copied_as_its_columns_and_its_encoding_say(pairs, settings, tmp_path):
+def test_a_file_is_copied_as_its_columns_and_its_encoding_say(
+        pairs, settings, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     rows = "".join(f"{a},caf\u00e9 {b}\n" for a, b in pairs)
     (tmp_path / "own.csv").write_bytes(f"frage,antwort\n{rows}".encode("cp1252"))
-    encoder = convsim_mini.fit(tmp_path / "own.csv", tmp_path / "run", **settings,
+    encoder = convsim_mini.fit(tmp_path / "own.csv", "run", **settings,
                                columns=["frage", "antwort"], encoding="cp1252")
     copied = json.loads(Path(*describe(tmp_path / "run").config.pairs).read_text().split("\n")[0])
     assert (copied["frage"], copied["antwort"]) == (pairs[0][0], f"caf\u00e9 {pairs[0][1]}")
-    assert encoder.columns == ["frage", "antwort"]
+    assert encoder.columns == ["frage", "antwort"] and encoder.folder == tmp_path / "run"
 
 
 def test_an_index_of_a_table_is_searched(trained):

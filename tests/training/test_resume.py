@@ -135,6 +135,9 @@ def test_resuming_a_finished_run_changes_nothing(config, tmp_path, monkeypatch):
         train.train(config("again"))                          # as if killed just before its end
     train.resume(tmp_path / "again")
     assert weights(tmp_path / "again") == weights(folder) and finished(tmp_path / "again")
+    shutil.copy(folder / "model.safetensors", folder / "training.safetensors")
+    with pytest.raises(UserError, match="training.safetensors: lacks the optimiser's state"):
+        train.resume(folder)
 
 
 # ---------------------------------------------------------------- the best step
@@ -177,13 +180,13 @@ def test_a_run_that_no_step_makes_better_keeps_its_initial_values(config, monkey
     first = train.starting_model(found.config, open_corpus(found.config)).params
     assert all((found.model.params[name] == first[name]).all() for name in first)
     assert ("did not improve them: there are too few pairs or steps. Start from another run: "
-            "--init") in summary(found)
+            "--init") in summary(found)[0]
     monkeypatch.undo()
     on_dev(monkeypatch, 50.0, 49.0, 30.0, 49.5, 20.0)
     again = train.train(config("again", ["--init", str(found.folder),
                                         "--cache", str(tmp_path / "cache")]))
     assert again.step == 0 and f"improve them: {found.folder} was trained on the same pairs." in (
-        summary(again))
+        summary(again)[0])
 
 
 @pytest.mark.parametrize("last, told", [(2.5, True), (2.96, False), (3.1, False)])
@@ -191,7 +194,7 @@ def test_more_steps_are_advised_if_the_loss_on_dev_falls_by_more_than_its_error(
         config, monkeypatch, last, told):
     """The error of 320 pairs is 0.06."""
     on_dev(monkeypatch, 1, 2, 3, 4, 5, losses=(5, 4, 3.5, 3, last))
-    found = summary(train.train(config("run")))
+    found, _ = summary(train.train(config("run")))
     assert ("so more steps may help: --steps 80" in found) == told
 
 

@@ -41,6 +41,10 @@ def test_a_matrix_is_added_to_the_file(run_copy):
     assert run.tuned is None and save_tuned(run, turned).tuned.tolist() == turned.tolist()
     again = load_run(run_copy)
     assert again.tuned.tolist() == turned.tolist() and again.weights == run.weights
+    assert again.config == run.config
+    before = (run_copy / MODEL).read_bytes()
+    save_tuned(again, turned)
+    assert (run_copy / MODEL).read_bytes() == before
     with pytest.raises(AssertionError):
         np.testing.assert_allclose(load(run_copy, tuned=True).encode("hello"),
                                    load(run_copy).encode("hello"))
@@ -123,6 +127,10 @@ def test_a_log_is_read_up_to_a_line_that_is_half_written(run_copy):
     path.write_text("{\n" + text)
     with pytest.raises(UserError, match="log.jsonl: is damaged .Expecting"):
         read_log(path)
+    for line in ("5", "null", '"x"', '{"loss": 1.0}', '{"step": "5"}'):
+        path.write_text(f"{text}{line}\n")
+        with pytest.raises(UserError, match="log.jsonl: is damaged"):
+            read_log(path)
 
 
 def test_other_nli_data_are_refused(arguments, nli_folder, tmp_path):

@@ -75,8 +75,8 @@ def test_another_seed_gives_another_run_that_says_what_it_has_left(trained, tmp_
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "run").iterdir()} == {0o640}
     assert re.findall("^step +([0-9]+)", done.stdout, re.M) == ["0", "10", "20", "30"]
     best = describe(tmp_path / "run").step
-    assert re.search(rf"The run is in run \(\d+ MB\), with the weights of step {best} of 30, the "
-                     "best on dev", done.stdout)
+    assert f"The weights are those of step {best} of 30, the best on dev." in done.stdout
+    assert re.search(r"^The run is in run \(\d+ MB\)", done.stdout, re.M)
 
 
 def test_runs_without_a_name_do_not_overwrite_one_another(arguments, tmp_path, monkeypatch):

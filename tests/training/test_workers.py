@@ -18,7 +18,7 @@ from convsim_mini.common.cli import UserError, handling
 from convsim_mini.core.batches import Split
 from convsim_mini.core.ranking import N
 from convsim_mini.training.run import describe, load_run, newest, read_log
-from convsim_mini.training.workers import Workers, launched
+from convsim_mini.training.workers import LAUNCHERS, SINGLE_WORKER, Workers, launched
 from convsim_mini.training.tasks import Tasks, batches_of_tasks
 
 from conftest import ROOT, Finished, command, parse_config
@@ -48,6 +48,21 @@ def test_a_signal_ends_a_worker_while_mpi_starts_and_waits_for_the_others(monkey
             UserError, match="one of 2 workers, .* is missing: .* pip install mpi4py mpich$"):
         launched()
     assert found and {*found} == {signal.SIG_DFL}
+
+
+@pytest.mark.parametrize("size, rank", LAUNCHERS.items())
+def test_copies_that_a_launcher_started_do_not_each_train_everything(size, rank, monkeypatch):
+    for name in (*LAUNCHERS, *LAUNCHERS.values()):
+        monkeypatch.delenv(name, raising=False)
+    assert launched() is SINGLE_WORKER
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    monkeypatch.setenv(size, "2")
+    monkeypatch.setenv(rank, "0")
+    with pytest.raises(UserError, match="one of 2 workers"):
+        launched()
+    monkeypatch.setenv(rank, "1")                             # the first one speaks for all
+    with pytest.raises(SystemExit):
+        launched()
 
 
 def job(number, *arguments, cwd, path=ROOT):

@@ -13,7 +13,7 @@ from ..common.cli import UserError, progress, user_errors
 from ..core.multitask import LABELS
 from ..core.batches import Split
 from .formats import read_jsonl
-from .passes import share_of
+from .passes import places_of_share
 from .split import SPLITS
 
 
@@ -121,11 +121,11 @@ def read_snli(path):
 def encode_snli(snli, vocabulary, fraction=1.0, seed=0, task="classes"):
     """The pairs of an Snli → Split of a task; of the task "entailments", only the entailed ones.
 
-    fraction, seed: as in `share_of`
+    fraction, seed: as in `places_of_share`
     """
     classifies = task == "classes"
     pairs = np.flatnonzero(classifies | (snli.labels == LABELS.index("entailment")))
-    kept = pairs[share_of(len(pairs), fraction, seed)]
+    kept = pairs[places_of_share(len(pairs), fraction, seed)]
     texts = (text for i in kept for text in (snli.premises[i], snli.hypotheses[i]))
     bar = progress(texts, total=2 * len(kept), desc="encoding SNLI", unit=" sentences", delay=3)
     labels = snli.labels[kept] if classifies else None

@@ -139,8 +139,13 @@ def read_splits(texts, vocabulary, codes, folder):
     return splits, unknown / max(1, len(splits["train"].ids))
 
 
+def places_of_share(number, fraction, seed):
+    """A random share of 0 … number − 1; with equal seeds, a smaller one is in a larger one."""
+    order = np.random.Generator(np.random.Philox(seed)).permutation(number)
+    return np.sort(order[:max(1, round(fraction * number))])
+
+
 def share_of(split, fraction, seed):
-    """A random share of a Split's pairs; with equal seeds, a smaller one is in a larger one."""
-    order = np.random.Generator(np.random.Philox(seed)).permutation(split.pairs)
-    which = np.sort(order[:max(1, round(fraction * split.pairs))])
+    """A share of a Split's pairs, as in `places_of_share`, as a Split in memory."""
+    which = places_of_share(split.pairs, fraction, seed)
     return Split(*split.sentences((2 * which[:, None] + np.arange(2)).ravel()), split.keys[which])

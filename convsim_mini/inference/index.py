@@ -178,7 +178,7 @@ class Index:
         """For each sentence, its nearest rows as Hits, best first; none for an empty sentence.
 
         Near copies make one Hit. words: the weight of TF-IDF next to the learned vectors; 0: only
-        meaning; None: WORDS. Raises UserError if top is below 1 or words below 0, ValueError if
+        meaning, without TF-IDF, so only equal texts make one Hit; None: WORDS. Raises UserError if top is below 1 or words below 0, ValueError if
         sentences is a str.
         """
         if isinstance(sentences, str):
@@ -199,20 +199,32 @@ class Index:
     def _hits(self, meaning: np.ndarray, counted: np.ndarray, words: float, top: int) -> list[Hit]:
         """The best Hits by meaning + words · counted: (n,) each."""
         both, hits = settled(meaning + words * counted), []
-        for group in self._groups(both, top):
+        distinct = np.flatnonzero(self.copies)
+        groups = (self._groups(both, distinct, top) if words else
+                  distinct[nearest(both[distinct], top)][:, None])
+        for group in groups:
             k, copies = int(group[0]), int(self.copies[group].sum())
-            rows = np.flatnonzero(np.isin(self.first, group)) if copies > 1 else group
+            rows = self._rows(group) if copies > 1 else group
             others = [*map(self.row, rows[rows != k][:OTHERS].tolist())]
             hits.append(Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
                             self.row(k), copies, others))
         return hits
 
-    def _groups(self, scores: np.ndarray, top: int) -> list[np.ndarray]:
-        """The `top` best groups of near copies among the rows, as places of different texts.
+    @cached_property
+    def _by_text(self) -> np.ndarray:
+        return np.argsort(self.first, kind="stable")          # equal texts side by side
+
+    def _rows(self, group: np.ndarray) -> np.ndarray:
+        """The places of all rows with the texts of some first rows, in order."""
+        begins = np.searchsorted(self.first, group, sorter=self._by_text)
+        return np.sort(np.concatenate([self._by_text[begin:begin + number] for begin, number
+                                       in zip(begins, self.copies[group])]))
+
+    def _groups(self, scores: np.ndarray, distinct: np.ndarray, top: int) -> list[np.ndarray]:
+        """The `top` best groups of near copies among the distinct rows, as their places.
 
         The first row of a group has its best score, (n,); the others are near copies of it.
         """
-        distinct = np.flatnonzero(self.copies)
         for wide in (8 * top, 64 * top, len(distinct)):       # wider if too many are copies
             groups: list[np.ndarray] = []
             rest = distinct[nearest(scores[distinct], wide)]

@@ -55,7 +55,7 @@ def in_32_bits(table, ids):
     if table.dtype != np.float16:
         return table, ids
     used, ids = np.unique(ids, return_inverse=True)
-    return table[used].astype(np.float32), ids
+    return table[used].astype(np.float32), ids.astype(np.int32)
 
 
 @twinned

@@ -20,6 +20,7 @@ from ..common.processes import local_processes, map_in_order
 from ..core.packed import Packed, offsets_of
 from ..core.batches import Split
 from ..core.text import UNKNOWN, tokenize
+from .formats import parts_of
 from .pairs import left_out, read_rows
 from .split import LONG, SPLITS, Origins, in_parts, text_key
 
@@ -58,8 +59,9 @@ def read_texts(paths, off, reading, folder):
 
     advice = "stop other programs to free memory, and run the same command again"
     with (local_processes(os.cpu_count(), advice) as workers,
-          progress(total=sum(Path(path).stat().st_size for path in paths), desc="reading", unit="B",
-                   unit_scale=True) as bar):
+          progress(total=sum(Path(part).stat().st_size for path in paths
+                             for part in parts_of(path)),
+                   desc="reading", unit="B", unit_scale=True) as bar):
         works = ((folder / f"{number:09}", *work) for number, work in enumerate(pairs_of_files()))
         # only a few ahead; otherwise pairs would pile up before they are tokenised
         for path in map_in_order(workers, partial(_tokenize, off=off), works, 4 * os.cpu_count()):

@@ -55,7 +55,7 @@ def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
     paths: files of pairs; reading: as in `read_rows`; vocabulary: gives the ids; None: the corpus
     gets its own. Raises UserError if files cannot be read or hold too few pairs.
     """
-    paths, folder = [*chain.from_iterable(map(parts_of, paths))], Path(cache).expanduser()
+    folder = Path(cache).expanduser()
     path = folder / f"{_cache_key(paths, text, reading, vocabulary)}.safetensors"
     if corpus := _open(path):
         return corpus
@@ -105,7 +105,7 @@ def corpus_report(report):
 
 def _cache_key(paths, text, reading, vocabulary):
     files = []
-    for path in map(Path, paths):
+    for path in map(Path, chain.from_iterable(map(parts_of, paths))):
         with user_errors(f"{path}: cannot be read", "name a file of pairs", (OSError, ValueError)):
             stat = path.stat()
             if not path.is_file():

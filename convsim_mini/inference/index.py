@@ -149,15 +149,15 @@ class Index:
 
     @cached_property
     def first(self) -> np.ndarray:
-        """For each row, the place of the first row with the same text: int64 (n,)."""
-        places: dict[str, int] = {}
+        """For each row, the place of the first row with the same text; −1 without: int64 (n,)."""
+        places = {"": -1}
         return np.array([places.setdefault(text, place)
                          for place, text in enumerate(self.texts)], np.int64)
 
     @cached_property
     def copies(self) -> np.ndarray:
         """For the first row with each text, how many rows have this text; else 0: int64 (n,)."""
-        return np.bincount(self.first, minlength=len(self))
+        return np.bincount(self.first[self.first >= 0], minlength=len(self))
 
     @cached_property
     def tfidf(self) -> Tfidf:
@@ -166,7 +166,7 @@ class Index:
 
     @cached_property
     def by_row(self) -> scipy.sparse.csr_matrix:
-        """The same vectors by rows: (n, 1 + v)."""
+        """The Tfidf's vectors by rows: (n, 1 + v)."""
         return self.tfidf.columns.tocsr()
 
     def row(self, place: int) -> dict[str, Any]:
@@ -178,8 +178,8 @@ class Index:
         """For each sentence, its nearest rows as Hits, best first; none for an empty sentence.
 
         Near copies make one Hit. words: the weight of TF-IDF next to the learned vectors; 0: only
-        meaning, without TF-IDF, so only equal texts make one Hit; None: WORDS. Raises UserError if top is below 1 or words below 0, ValueError if
-        sentences is a str.
+        meaning, without TF-IDF, so only equal texts make one Hit; None: WORDS. Raises UserError if
+        top is below 1 or words below 0, ValueError if sentences is a str.
         """
         if isinstance(sentences, str):
             raise ValueError("expected a list; for one sentence: encoder.search(index, sentence)")

@@ -395,3 +395,21 @@ def test_a_link_is_of_the_kind_that_its_own_name_tells(pairs, prepared, tmp_path
         else:                                                 # not mistaken for link.tsv
             with pytest.raises(UserError, match="link.jsonl: .* are malformed"):
                 prepared(paths)
+
+
+def test_parts_of_one_table_are_one_file(pairs, prepared, tmp_path):
+    """A conversation may go on in the next part, and a reply may answer a message of another."""
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [{"thread": f"c{k // 4}", "id": f"{2 * k + side}", "text": text,
+             "reply_to": f"{2 * k}" if side else None}
+            for k, pair in enumerate(pairs) for side, text in enumerate(pair)]
+    (tmp_path / "folder").mkdir()
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "whole.parquet")
+    for part, some in enumerate((rows[0::2], rows[1::2])):
+        parquet.write_table(pyarrow.Table.from_pylist(some), tmp_path / f"folder/{part}.parquet")
+    whole, parts = prepared([tmp_path / "whole.parquet"]), prepared([tmp_path / "folder"])
+    for split in SPLITS:
+        one, other = (Counter(map(tuple, getattr(corpus, split).keys.tolist()))
+                      for corpus in (whole, parts))
+        assert one == other and one

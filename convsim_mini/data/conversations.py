@@ -47,6 +47,8 @@ def _chat(items, thread):
 
     If there is only one other speaker, the system is the second, except for its first messages.
     """
+    if not isinstance(items, list):
+        raise TypeError(f"messages of type {type(items).__name__}, expected a list")
     if items and EXPORTED & {*items[0]}:
         raise ValueError("a chat as its program exports it; make a log of the whole export first: "
                          + python_m("data_scripts.chats FILE --out log.jsonl"))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..common.cli import UserError
+from ..common.cli import UserError, say
 from ..core.batches import GROWN, Split, batches
 from ..data.labelled import encode_snli, find_snli, read_snli
 from ..data.split import in_parts
@@ -105,10 +105,13 @@ def with_steps(config, tasks):
 
 
 def warn_if_cut(config, offsets):
-    """Print how many sentences a Transformer cuts. config: a ModelConfig; offsets: as in Packed"""
+    """Report on standard error how many sentences a Transformer cuts.
+
+    config: a ModelConfig; offsets: as in Packed
+    """
     sentences, longest = len(offsets) - 1, config.max_tokens
     lengths = (np.diff(offsets[some.start:some.stop + 1]) for some in in_parts(sentences))
     if config.encoder == "transformer" and (
             cut := sum(np.count_nonzero(some > longest) for some in lengths)):
-        print(f"{cut:,} of {sentences:,} sentences have more than {longest} pieces of words and "
-              "are cut off there")
+        say(f"{cut:,} of {sentences:,} sentences have more than {longest} pieces of words and "
+            "are cut off there")

@@ -173,7 +173,7 @@ def test_what_a_transformer_cuts_is_counted(encoder, capsys):
     warn_if_cut(config, offsets)
     warn_if_cut(config, offsets[:2])
     warn_if_cut(encoder.model.config, offsets)
-    assert capsys.readouterr().out == (
+    assert capsys.readouterr().err == (
         "2 of 4 sentences have more than 3 pieces of words and are cut off there\n")
 
 

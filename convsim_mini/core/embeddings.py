@@ -48,14 +48,18 @@ def embedding_bag_backward(dy, cache):
 
 
 def in_32_bits(table, ids):
-    """For a table in 16 bits, the rows in use, in the 32 that sums need; otherwise, the table.
+    """For a table in 16 or 8 bits, the rows in use, in the 32 that sums need; or else the table.
 
+    In 8 bits, row r is table["scale"][r] · table["row"][r], the second int8 (export/ writes it).
     table: (R, d); ids: row numbers, (M,), on the host → (U, d), the numbers of the same rows: (M,)
     """
-    if table.dtype != np.float16:
+    if table.dtype in (np.float32, np.float64):
         return table, ids
     used, ids = np.unique(ids, return_inverse=True)
-    return table[used].astype(np.float32), ids.astype(np.int32)
+    rows = table[used]
+    rows = (rows.astype(np.float32) if rows.dtype == np.float16 else
+            rows["scale"][:, None] * rows["row"])
+    return rows, ids.astype(np.int32)
 
 
 @twinned

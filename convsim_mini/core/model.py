@@ -74,7 +74,7 @@ def embed(model, packed, batch_size=1024):
 
     Raises FloatingPointError as `checked_finite` does.
     """
-    parts = [np.empty((0, model.config.layers[-1]), model.params[TABLE].dtype)]
+    parts = [np.empty((0, model.config.layers[-1]), np.float32)]
     first = 0
     while first < len(packed.lengths):                        # few long ones, or many short ones
         limit = packed.offsets[first] + WORDS_AT_ONCE

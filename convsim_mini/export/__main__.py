@@ -3,7 +3,8 @@
     python -m convsim_mini.export RUN --out DIR
 
 The folder holds copies of core/'s files, the weights, settings with the vocabulary, a short
-model.py and a model card. The vectors are those of `encode`, but from weights in 16 bits.
+model.py and a model card. The vectors are those of `encode`, but from weights in 16 bits; with
+--int8, the table has 8.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ import numpy as np
 from ..common.files import in_16_bits, new_folder, write_text
 from ..common.cli import errors_in_one_line
 from ..config import TITLES
-from ..core.model import ENCODERS
+from ..core.model import ENCODERS, TABLE
 from ..evaluation import sts
 from ..evaluation.__main__ import parser_of
 from ..evaluation.results import cell
@@ -35,11 +36,13 @@ def open_exported(folder):
     return runpy.run_path(str(Path(folder, "model.py")))["load"](folder)
 
 
-def write_model(folder, encoder):
+def write_model(folder, encoder, int8=False):
     """Write all files except the card. The response network and NLI's classifier are left out."""
     config = encoder.model.config
     arrays = {name: in_16_bits(array) for name, array in encoder.model.params.items()
               if name.startswith("encoder.")}
+    if int8:
+        arrays[TABLE] = in_8_bits(encoder.model.params[TABLE])
     np.savez(folder / "model.npz", bigrams=encoder.model.bigrams, **arrays)
     code = Path(sys.modules[ENCODERS[config.encoder].forward.__module__].__file__)
     settings = {"module": code.stem, "vocabulary": dataclasses.asdict(encoder.vocabulary),
@@ -55,6 +58,14 @@ def write_model(folder, encoder):
         write_text(folder / name, Path(PACKAGE, "export", name).read_text(encoding="utf-8"))
 
 
+def in_8_bits(table):
+    """A table (R, d) as R pairs of a scale and a row in int8, as core's `in_32_bits` reads it."""
+    pairs = np.empty(len(table), [("scale", np.float32), ("row", np.int8, table.shape[1:])])
+    pairs["scale"] = np.maximum(np.abs(table).max(axis=1), 1e-30) / 127
+    pairs["row"] = np.rint(table / pairs["scale"][:, None])
+    return pairs
+
+
 def training_data(run):
     """The files that a Run was trained on, its steps and its batch size, as text."""
     config = run.config
@@ -67,13 +78,14 @@ def training_data(run):
             f"batches of {config.optim.batch_size:,} pairs.{before}")
 
 
-def card(run, encoder, folder, measured):
-    """The model card, the folder's README.md. measured: r of its vectors, and the interval"""
+def card(run, encoder, folder, measured, bits):
+    """The model card, the folder's README.md. measured: r of the vectors; bits: of the table"""
     name = folder.resolve().name
     return Path(PACKAGE, "export/card.md").read_text(encoding="utf-8").format(
         title=name, quoted=json.dumps(name, ensure_ascii=False), numbers=encoder.dimension,
         encoder=TITLES.get(run.config.model.encoder, run.config.model.encoder),
-        data=training_data(run), measured=measured, note=sts.OWN_NOTE)
+        data=training_data(run), measured=measured, note=sts.OWN_NOTE,
+        bits=bits)
 
 
 @errors_in_one_line()
@@ -83,15 +95,19 @@ def main(argv=None):
     parser.add_argument("--out", type=Path, required=True, metavar="DIR",
                         help="the folder to write; it must be new or empty")
     parser.add_argument("--tuned", action="store_true", help="use the matrix that `tune` learned")
+    parser.add_argument("--int8", action="store_true",
+                        help="store the table in 8 bits, with a scale for each row: half the size")
     options = parser.parse_intermixed_args(argv)
     run, pairs = load_run(options.run), sts.read(sts.OWN)
     encoder = encoder_of(run, options.tuned)
     with new_folder(options.out, "choose another folder with --out") as folder:
-        write_model(folder, encoder)
+        write_model(folder, encoder, options.int8)
         cosines = (np.vecdot(*sts.unit_vectors(one.encode, pairs))
                    for one in (encoder, open_exported(folder)))
         of_run, of_folder = (cell(sts.figures(pairs, some)["r"]) for some in cosines)
-        write_text(folder / "README.md", card(run, encoder, options.out, of_folder))
+        compared = f"{of_folder} (the run itself: {of_run})"
+        write_text(folder / "README.md",
+                   card(run, encoder, options.out, compared, 8 if options.int8 else 16))
     print(f"STS built-in set, r × 100: the run {of_run}, the folder {of_folder}")
     megabytes = sum(path.stat().st_size for path in options.out.rglob("*")) / 1e6
     print(f"{options.out}/README.md says how to use the folder ({megabytes:,.0f} MB). It names no "

@@ -101,7 +101,7 @@ def test_what_is_printed_and_what_the_card_says(trained, exported):
     of_run, of_folder = (cell(sts.figures(own, np.vecdot(*sts.unit_vectors(
         one(trained[0]).encode, own)))["r"]) for one in (convsim_mini.load, in_16_bits))
     assert f"100: the run {of_run}, the folder {of_folder}\n" in done.stdout
-    assert f"interval: {of_folder}. The built-in set" in card
+    assert f"interval: {of_folder} (the run itself: {of_run})" in card
     assert "a vector of 16 dimensions." in card
     assert f"It was trained on pairs.tsv. Training took {run.step} steps" in card
     assert "It is a DAN\ntrained" in card
@@ -124,6 +124,19 @@ def test_no_name_becomes_code_and_each_task_names_its_data(run_copy, tmp_path):
                        ("multitask", "gone.tsv, SNLI. Training")):
         config = dataclasses.replace(gone, task=task)
         assert export.training_data(run._replace(config=config)).startswith(says)
+
+
+def test_a_table_in_8_bits_gives_nearly_the_same_vectors(trained, tmp_path, capsys):
+    export.main([str(trained[0]), "--out", str(tmp_path / "small"), "--int8"])
+    capsys.readouterr()
+    small, encoder = export.open_exported(tmp_path / "small"), convsim_mini.load(trained[0])
+    table, (scale, row) = encoder.model.params[TABLE], map(small.model.params[TABLE].__getitem__,
+                                                           ("scale", "row"))
+    assert row.dtype == np.int8 and (np.abs(row).max(axis=1) == 127).all()
+    assert (np.abs(scale[:, None] * row - table) <= 0.5001 * scale[:, None]).all()
+    cosines = np.vecdot(small.encode(SENTENCES), encoder.encode(SENTENCES))
+    assert 0.99 < cosines.min() < 1 - 1e-6    # near, but not the same
+    assert "stored in 8 bits" in (tmp_path / "small" / "README.md").read_text("utf-8")
 
 
 def test_what_exists_is_refused_and_an_empty_folder_is_filled(

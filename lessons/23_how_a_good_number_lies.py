@@ -128,13 +128,13 @@ claim("what all bigrams add, measured with strangers", gain["strangers"], high=0
 # The neighbours are worth 3.6 points without bigrams and 4.9 with all of them. Now look down the columns, and at
 # the errors: of 4,000 questions a P@1 of 18% has a standard error of √(p(1 − p)/n) = 0.6 points. Asked with
 # neighbours, a row for each bigram is worth 1.4 ± 0.6 points here and 1.4 to 2.1 in five other seeds. Asked with
-# strangers, it brings nothing: 0.1 ± 0.5 here, −0.4 to −0.9 there. **The leak did not only flatter all recipes: it
-# paid most for the one whose rows bring strangers nothing.**
+# strangers, it brings nothing: 0.1 ± 0.5 here, −0.4 to −0.9 there. **The leak did not only flatter all
+# recipes: it paid most for the one whose rows bring strangers nothing.**
 #
 # So which recipe is best? By neighbours, all bigrams. By strangers one seed cannot tell. Over six it is no
 # bigrams: better than all of them in five and than 10,000 in five, by half a point on average. With more pairs
 # that may turn: our default run, on all of this chat, has 10,000 rows, worth 2.2 points by the old ruler and
-# 0.6 by the new, each ± 0.5 or more. (We had 200,000 once, 400 MB of 418, as by the old ruler they were worth 5.5.)
+# 0.6 by the new (from scores of ± 0.5). We had 200,000 once, 400 MB of 418: by the old ruler they were worth 5.5.
 #
 # Why bigrams? Two of three occur once (lesson 6), so their rows learn one thing: next to what they were said.
 # One encoder reads messages and replies alike. If "two cats" was the reply to "any pets?", and "what are they
@@ -329,10 +329,10 @@ claim("its luck on test", luck[:, -1, 1].mean(), -0.3, 0.3)
 # %% [markdown]
 # More than two points from nothing, and all of them gone on test. This is how a project walks uphill and
 # stands where it was. Our STS dev has 1,500 pairs and was looked at about a hundred times. A part that
-# dev did not miss was taken out; on pairs that nobody had chosen on, it was worth 1.4 points.
+# dev did not miss was taken out; on 6,249 pairs of three genres it was worth 1.4 points.
 #
-# What helps? Choose on as much as there is (σ falls like 1/√n, and with sets of several kinds). Compare question by
-# question, which is less noisy. Say how often you looked. And hold a slice back: some pairs that nobody looks at
+# What helps? Choose on as much as there is (σ falls like 1/√n, and with sets of several kinds). Compare question
+# by question, which is less noisy. Say how often you looked. And hold a slice back: some pairs that nobody looks at
 # until the end, **once**. Its luck is that of m = 1. Whoever looks at it twice has a second dev set.
 #
 # ### Exercise 3: which improvements survive?

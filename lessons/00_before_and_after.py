@@ -31,7 +31,7 @@ from convsim_mini.inference.sentence_encoder import SentenceEncoder
 # %% [markdown]
 # ## Two encoders
 #
-# We take 40,000 pairs of real chat, a message and its reply. Some conversations are put aside as a
+# We take 42,888 pairs of real chat, a message and its reply. Some conversations are put aside as a
 # whole, and we train on the 35,566 pairs of the rest, in 138 steps of 256. We keep the encoder
 # *before* the first step and the one *after* the last. Every result below comes twice, so you see
 # what training changed and what was there before.
@@ -282,6 +282,7 @@ check(1, opposites, judge_opposites)
 # | Why does it learn in seconds, and how would I see that it does not? | 16, 17, 18 |
 # | What does the number that it gives to a pair mean? | 19 |
 # | Why do sentences with the same replies become one? | 20 |
+# | Is one score more than another? Why is one sentence the nearest of so many? Is the test clean? | 21, 22, 23 |
 # | Would a larger batch help, a second machine, or a GPU? | 19, B, C |
 #
 # ## Where this lives

@@ -11,8 +11,8 @@
 # are you?" and "How are you?" share three words of four, and mean different things. How could a
 # machine find out? The paper's answer: watch what people reply. "I am twenty" fits the first two.
 #
-# **In thirty seconds.** To guess a reply you need only know what it replies to. So a machine that
-# plays "which reply is mine?" needs to keep nothing of a sentence but what decides the reply. In real
+# **In thirty seconds.** To guess a reply you need only what decides the reply. So a machine that
+# plays "which reply is mine?" may forget the rest of a sentence. In real
 # conversations nobody knows how likely each reply is. So we build a small world in which we do know.
 
 # %%

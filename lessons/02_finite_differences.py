@@ -248,7 +248,7 @@ expect(layer_error(tanh_forward, wiping_backward, [x], rng), 1, 1,
        "the same by layer_error, which takes the differences first")
 
 # %% [markdown]
-# An error of exactly 0 is suspicious, not excellent: rounding always leaves something. Our own
+# An error of exactly 0 is suspicious, not excellent: rounding almost always leaves something. Our own
 # `layer_error` once shared its dy like this, and was happy with those zeros.
 #
 # **4. A wrong backward passes, because the inputs are too simple.** This is the dangerous case. A

@@ -29,7 +29,7 @@ rng = np.random.default_rng(seed(3))
 #
 # B sentences with d numbers each become B rows of e numbers: y = x W + b, or with all indices
 #
-# y_be = Σ_d x_bd W_de + b_e
+# y_nk = Σ_j x_nj W_jk + b_k
 #
 # **Write it before you read on:** `python -m lessons.yours` makes a folder `yours`. Its page
 # `yours/linear.py` has this forward and an empty backward. Then `python -m lessons.yours check linear`.

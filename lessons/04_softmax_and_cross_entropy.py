@@ -32,7 +32,7 @@ rng = np.random.default_rng(seed(7))
 # p_j = e^{s_j} / Σ_k e^{s_k}
 #
 # Add the same number t to all scores: e^t appears above and below the line and cancels. A softmax
-# only sees *differences* between scores. Everything below follows from that.
+# only sees *differences* between scores. Much below follows from that.
 #
 # **Predict:** the softmax of (0, 1, 2) is about (0.09, 0.24, 0.67). What is that of (1000, 1001, 1002),
 # by exactly this formula, in float64?

@@ -211,7 +211,6 @@ expect(picture[2, [2, 6, 7]].sum(), -0.05, 0.05, "row 2: the pull on “yes” a
 # The bracket is never negative, so what is left always pulls. It ends at p_ii = p_ij = ½, where the
 # row's loss is ln 2. Leaving duplicates out of the softmax removes the floor. It also lets a frequent
 # reply score too high, because its copies no longer push it down where it is the true one (lesson 19).
-# P@1 was the same with them and without, on our corpus and on Reddit.
 #
 # ### Exercise 2: the floor of a batch
 #

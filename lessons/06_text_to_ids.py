@@ -264,7 +264,7 @@ for row in rows.ids:
 expect(rows.lengths[0] - 9, 2, 7, "bigrams that have a row, of eight")
 
 # %% [markdown]
-# All but "dog bite" and "bite ##s": the other six are said so often that their row knows them.
+# All but "dog bite" and "bite ##s": the other six are among the 10,000.
 #
 # ## Where this lives
 #

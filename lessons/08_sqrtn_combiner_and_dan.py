@@ -9,7 +9,7 @@
 # A sentence has two words or sixty, but the layers above want one vector of one size. The simplest
 # way is to add up the words' vectors. Then a sum of sixty is longer than a sum of two. The paper
 # "divides by sqrt(n)". When does this factor matter? In our default encoder it changes nothing; in the
-# paper's, which has a tanh in between, it does.
+# paper's in our form, with tanh in between, it does.
 #
 # **In thirty seconds.** A long sentence should not outweigh a short one in training. A sum of n
 # unrelated vectors has the length √n, so dividing by √n gives all sentences nearly one size, and nearly
@@ -228,7 +228,7 @@ expect(max(relative_error(dense(grads[name], p), dense(library_grads[name], p))
 # %% [markdown]
 # ## How much a sentence moves W
 #
-# In the paper's DAN the bag x goes into a linear layer, with Glorot's variance 2/(d + e) = 1/300 for
+# In our form of the paper's DAN the bag x goes into a linear layer, with Glorot's variance 2/(d + e) = 1/300 for
 # each weight, then into tanh and into the next layer. By the *influence* of a sentence we mean the norm
 # of its part of W's gradient, xᵀ dz (lesson 3). This product of a column and a row has the norm
 # ‖x‖ · ‖dz‖. A long x drives tanh into saturation, so dz is smaller, but x itself is longer. Since
@@ -337,8 +337,8 @@ for name, with_tanh, worst, low, high in (("one linear layer", False, max, 0, 1e
 # Not even the gradient. Unit length divides dx by the length of x W, which has the factor c. The
 # bag multiplies by c again; dW multiplies by x, which has the factor c. So with the default settings
 # the √n changes nothing, neither the output nor a gradient, and unit length gives every sentence the
-# same influence. A second linear layer or a leaky ReLU would not bring it back, since they, too, give
-# c times as much for c times their input. A tanh does. And the lengths of *words* inside one sentence
+# same influence. A second linear layer or a leaky ReLU, without biases, would not bring it back, since they, too,
+# give c times as much for c times their input. A tanh does. And the lengths of *words* inside one sentence
 # always count: they decide its direction (lesson A).
 #
 # ## Where this lives

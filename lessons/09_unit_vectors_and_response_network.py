@@ -7,9 +7,9 @@
 # **Time** 75 minutes, in two parts; the second begins at "Part two".
 #
 # **In thirty seconds.** Sentences are compared by angle, so every vector gets length 1.
-# On the way back only what *turns* a vector gets through. But then no vector is closer to a
-# sentence than its own, so the best reply to "How old are you?" would always be "How old are you?".
-# Extra layers that only the reply goes through break that symmetry.
+# On the way back only what *turns* a vector gets through. But if the sentence itself is among the
+# candidates, nothing beats its cosine of 1 with itself: the best reply to "How old are you?" would
+# always be "How old are you?". Extra layers that only the reply goes through break that symmetry.
 
 # %%
 import sys

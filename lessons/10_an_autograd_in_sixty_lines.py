@@ -1,9 +1,9 @@
 # %% [markdown]
-# # 10 · An autograd in sixty lines: what it saves, and what it cannot see
+# # 10 · An autograd in sixty lines: what it saves, and what it does not see
 #
 # **Needs** softmax and its loss (lessons 4 and 5), the DAN (lesson 8), unit vectors (lesson 9).
 # **Gives** a small autograd that finds the same gradients with no backward written; the one thing that
-# no autograd can see, and two that ours wastes.
+# the chain rule alone does not see, and two that ours wastes.
 # **Time** 60 minutes.
 #
 # **In thirty seconds.** Every array remembers what it was made from. Walk back from the
@@ -229,7 +229,7 @@ expect(max(relative_error(leaves[name].grad, dense(grads[name], p)) for name, p 
 # never drift apart. An autograd is also the best check of a backward by hand:
 # exact up to rounding, and far cheaper than differences. (`tests/core/test_torch_parity.py` uses PyTorch's.)
 #
-# ## What it cannot see: a closed form
+# ## What it does not see: a closed form
 #
 # An autograd knows every step but not what they are for. By hand, the gradient of the softmax loss
 # is (p − δ)/K: no exp or log is left. The graph still computes them.

@@ -205,7 +205,7 @@ check(1, three_faults, judge_faults)
 # ## What you know now
 #
 # - 150 lines hold the paper's idea. You have derived each of their gradients.
-# - A bug in the backward spoils everything earlier in the forward pass, and nothing later.
+# - A wrong gradient that is passed on spoils all that comes earlier; that of a parameter spoils only itself.
 # - A loss that falls shows that the pieces fit. Only people not heard before show that it learned.
 #
 # Next: lesson 12 begins the other encoder, the Transformer, with one attention head.

@@ -58,7 +58,7 @@ expect(softmax([0, 0, 0, 5, 0])[3], 0.9737, 0.9738, "share of the best word: 1/(
 # and value of a word are linear functions of it: x (n, d) times one matrix of shape (d, 3m) gives
 # all three side by side. That is why the parameter is called `qkv`.
 #
-# s = q kᵀ/√m, p = softmax(s), y = p v
+# [q k v] = x W + b, s = q kᵀ/√m, p = softmax(s), y = p v
 #
 # n words have n² scores. What the √m is for, the last part of this lesson shows.
 

@@ -216,7 +216,7 @@ expect(steps_to(1e-3, momentum(eta, mu), **turned)[0], momentum_steps - 1, momen
 # Two directions and one start are a small world. So once more with twenty directions, curvatures
 # from 1 to 1,000, another start and a rotation, all drawn at random; again seven rates each. The
 # rotation costs Adam about twofold there: over five seeds it needs 0.9 times momentum's steps along
-# the axes, and 1.3 to 2.4 times as many once the bowl is turned.
+# the axes, and 1.6 to 2.4 times as many once the bowl is turned.
 
 # %%
 rng = np.random.default_rng(seed(15))

@@ -52,14 +52,14 @@ expect(np.mean(met), 0, 0.01, "share of dev's texts of five pieces or more that 
 
 # %% [markdown]
 # One in 280, such as "are you still in school ?": strangers say it. (Split by a hash of each message,
-# 84 in 100 messages of dev are replies in train. What that does to a score: lesson 21.)
+# 84 in 100 messages of dev are replies in train. What that does to a score: lesson 23.)
 
 # %% [markdown]
 # ## Memorise one batch
 #
-# Two losses are known before the first step. At the start all K replies look about equally good,
-# and the loss of that is ln K; if the scores differ at random, with variance σ², it is σ²/2 higher
-# (lesson 5). The lowest loss that unit vectors can reach at the scale s is ln(1 + (K − 1) e^(−s
+# Two losses are known before the first step. If all K replies look equally good, the loss is ln K. If the
+# scores differ at random, with variance σ², it is σ²/2 higher (lesson 5), and ours begins as a bag, whose
+# scores differ. The lowest loss that unit vectors can reach at the scale s is ln(1 + (K − 1) e^(−s
 # K/(K − 1))) (lesson 9), which is nearly 0 at s = 15.
 #
 # The model is the `chat` preset with vectors of 200 numbers. `step_once` is the three lines.

@@ -221,7 +221,7 @@ show(figure, "19_larger_batch")
 # %% [markdown]
 # Batches of 2 show 26% of I, of 9 show 69%, of 512 show 99%. So ln K ≥ I is necessary, not enough.
 #
-# It also means that losses at different K cannot be compared, and neither can a P@1 among different
+# Nor can losses at different K be compared, or a P@1 among different
 # numbers of candidates. That is why the evaluation always takes 100.
 #
 # ## Where this lives

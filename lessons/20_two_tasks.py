@@ -7,7 +7,7 @@
 #
 # **In thirty seconds.** An encoder that learns from replies keeps what changes the reply
 # and squeezes everything else: compared with a change of topic, a change of activity shrinks
-# ninefold. It is squeezed, not erased. A second task that depends on it enlarges it again, and in
+# sevenfold. It is squeezed, not erased. A second task that depends on it enlarges it again, and in
 # our small world costs the first task nothing.
 #
 # Replies can teach only what changes the reply. "A man plays the guitar" and "a man sings a song"

@@ -291,15 +291,14 @@ expect(map_of(relevant_first), 100, 100, "the same scores, relevant ones first i
 # ## Where this lives
 #
 # - `evaluation/metrics.py`: `pearson`, `pearson_interval`, `difference`, `average_precision`.
-#   `tune.py`: `similarity_backward`, `correlation_backward`.
-# - The paper, §4.3 (−arccos, tuning; Tables 3 and 4), §4.4 (question ranking). Intervals are ours.
+# - The paper, §4.3 (−arccos; Tables 3 and 4), §4.4 (question ranking). Intervals are ours.
 
 # %% [markdown]
 # ## What you know now
 #
 # - r and MAP have intervals, wide ones with 120 pairs or ten questions; a paired one is narrower.
 # - Next to every score belong those of plain words and of guessing, whose MAP is neither 0 nor ½.
-# - What is fitted is scored on what was held out; pairs that share a sentence stay together.
+# - A test set can be built so that words score below guessing: read it. Ties take the file's order.
 #
 # To read on: [The hitchhiker's guide to testing statistical significance in natural language
 # processing](https://aclanthology.org/P18-1128/). Next: lesson 22 looks at the shape of the space

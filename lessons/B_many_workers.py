@@ -254,10 +254,10 @@ show(figure, "B_many_workers")
 #
 # ### Exercise 2: a sum by neighbours
 #
-# If each of n workers sends the others its whole array, n − 1 arrays leave each machine. A *ring* does
-# with less than one. Cut every array into n chunks. In each of n − 1 steps each worker sends one chunk
-# to its right neighbour (the last to the first), which adds it to its own. In the end chunk w of worker
-# w is to be the sum over all workers: a reduce-scatter. Which chunk has to go when?
+# If each of n workers sends the others its whole array, n − 1 arrays leave each machine. By a *ring* it is
+# 2(n − 1)/n, and each talks to its neighbours only. Here is the first half, a reduce-scatter. Cut every array
+# into n chunks. In each of n − 1 steps each worker sends one chunk to its right neighbour (the last to the
+# first), which adds it to its own. In the end chunk w of worker w is the sum over all. Which chunk goes when?
 
 # %%
 def chunk_to_send(step, worker, workers):

@@ -35,7 +35,7 @@ def first_pairs(number):
 
 
 def words_of_chat(pairs, rng):
-    """The words of so many pairs, drawn from 40,000, and their gradients in `minimal.py` untrained.
+    """The words of so many pairs, drawn from 42,888, and their gradients in `minimal.py` untrained.
 
     → ids (N,), dy (N, d) of each word of the batch, word → id
     """

@@ -6,10 +6,12 @@ stays together.
 """
 
 import hashlib
+import os
 from typing import NamedTuple
 
 import numpy as np
 
+from ..common.cli import say
 from ..core.packed import offsets_of
 
 SPLITS = ("train", "dev", "test")
@@ -20,6 +22,7 @@ BLOCK = 50         # successive pairs
 FEWEST = 100       # pairs in a split, and replies to choose among
 LEFT_OUT = len(SPLITS)    # a pair that would connect two splits
 AT_ONCE = 20_000   # pairs, so that memory stays small
+BYTES = 40         # of memory for each pair that is joined by its texts
 HIGHEST = np.uint64(2**64 - 1)    # ends each ascending table, so that none is empty
 
 
@@ -56,6 +59,9 @@ def split_pairs(origins):
     often = _repeated(np.array(keys[:, 1]), OFTEN)
     own = by_parts(len(keys), lambda some: (    # texts of one conversation alone
         origins.long[some] & (often[np.searchsorted(often, keys[some])] != keys[some])))
+    if not _joined_in_memory(sum(int((origins.names[some, 0] == 0).sum())
+                                 for some in in_parts(len(keys)))):
+        own[:] = False                                        # so no text joins two pairs
     units, large = _units(_components(origins, own))
     for test, dev in _ways(_lowest_hashes(keys, own, units), units):
         codes = np.where(test, 2, np.where(dev, 1, 0)).astype(np.uint8)[units]
@@ -67,6 +73,18 @@ def split_pairs(origins):
         if all(some.sum() - some.max(initial=0) >= FEWEST for some in times):    # other replies
             break
     return Splits(codes, units, len(large))
+
+
+def _joined_in_memory(number):
+    """Whether so many pairs without a conversation can be joined by their texts; if not, say so."""
+    names = getattr(os, "sysconf_names", ())                  # not on Windows
+    memory = (os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+              if "SC_PHYS_PAGES" in names else np.inf)
+    if number * BYTES > memory:
+        say(f"{number:,} pairs without a conversation would need {number * BYTES / 1e9:.3g} GB of "
+            f"memory to be joined by their texts, of {memory / 1e9:.3g}: each is split alone, so a "
+            "message may be in train and its answer in test; give a column with conversations")
+    return number * BYTES <= memory
 
 
 def in_parts(number):

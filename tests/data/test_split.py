@@ -16,7 +16,7 @@ from convsim_mini.data.pairs import left_out, read_rows
 from convsim_mini.data.passes import origins_of
 from convsim_mini.data.prepare import corpus_report, load_corpus
 from convsim_mini.data.split import (
-    BLOCK, LONG, SPLITS, Splits, connected, split_pairs, text_key)
+    BLOCK, LONG, SPLITS, Origins, Splits, connected, split_pairs, text_key)
 
 WORDS = "ham jam egg tea oat rye fig nut yam pea soy leek".split()
 
@@ -220,3 +220,13 @@ def test_few_pairs_go_to_dev_and_test_in_tenths():
         codes = split_pairs(origins_of(sentences, number * [("", "")])).codes
         shares = [(codes == code).mean() for code in (1, 2)]
         assert all(least <= share <= 0.31 and share * number >= 100 for share in shares)
+
+
+def test_pairs_that_do_not_fit_are_split_alone_and_it_is_told(capsys, monkeypatch):
+    chain = np.arange(10_000, dtype=np.uint64).repeat(2)[1:-1].reshape(-1, 2) * 2**40 + 7
+    joined = Origins(chain, np.zeros_like(chain), np.ones(chain.shape, bool))
+    assert len(np.unique(split_pairs(joined).units)) < len(chain)
+    assert not capsys.readouterr().err
+    monkeypatch.setattr("convsim_mini.data.split.BYTES", 10**12)
+    assert len(np.unique(split_pairs(joined).units)) == len(chain)
+    assert "9,999 pairs without a conversation would need 1e+07 GB" in capsys.readouterr().err

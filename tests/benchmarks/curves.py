@@ -1,6 +1,7 @@
-"""How costs grow: rows of an index, texts in a batch, beside other libraries.
+"""How costs grow: rows of an index, texts in a batch, beside other libraries; pairs of a corpus.
 
     python tests/benchmarks/curves.py RUN [--rows 100000 1000000] [--before FOLDER RUN] [--peers]
+    python tests/benchmarks/curves.py RUN --rows --pairs 500000 2000000
 
 Each contender is a process of its own, with one thread, and they take turns. Times are those of the
 processor, so that other work on the machine does not count. Memory is the process's own, without
@@ -12,10 +13,12 @@ vectors), bm25s, model2vec (with random vectors).
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -48,9 +51,10 @@ def seconds(work, times=1):
     return float(np.median(taken))
 
 
-def megabytes(what):
-    """A line of /proc/self/status, such as "RssAnon": this process's memory."""
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+def megabytes(what, process="self"):
+    """A line of /proc/self/status, such as "RssAnon": a process's memory."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    status = dict(line.split(":", 1) for line in lines)
     return int(status[what].split()[0]) / 1024
 
 
@@ -136,6 +140,27 @@ def model2vec(run, lines, folder):
     return batches(StaticModel(vectors, tokenizer).encode, lines)
 
 
+def preparing(run, lines, folder):
+    """Pairs of these lines, ten to a conversation, prepared; then ten steps.
+
+    Memory: the training's own, the most of what is seen ten times a second.
+    """
+    with open(path := folder / "pairs.jsonl", "w", encoding="utf-8") as file:
+        for k, pair in enumerate(zip(lines[::2], lines[1::2])):
+            row = dict(zip(("input", "response", "conversation_id"), (*pair, str(k // 10))))
+            file.write(json.dumps(row) + "\n")
+    command = [sys.executable, "-m", "convsim_mini.train", "--pairs", path, "--run", folder / "run",
+               "--cache", folder / "cache", "--steps", "10", "--evaluations", "1"]
+    before, most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, 0
+    with subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL) as child:
+        while child.poll() is None:
+            with suppress(OSError, ValueError, KeyError):     # it has ended
+                most = max(most, megabytes("RssAnon", child.pid))
+            time.sleep(0.1)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    return {"memory, MB": most, "all processes, s": used}
+
+
 # ---------------------------------------------------------------- the command
 
 def in_its_own_process(name, root, run, rows, folder):
@@ -151,7 +176,8 @@ def in_its_own_process(name, root, run, rows, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("run")
-    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--rows", type=int, nargs="*", default=[100_000, 1_000_000])
+    parser.add_argument("--pairs", type=int, nargs="+", default=[])
     parser.add_argument("--before", nargs=2)
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
@@ -178,6 +204,13 @@ def main():
                 show(name, found | in_its_own_process("ours", *versions[name], rows, place))
             for peer in ("faiss", "bm25s") if options.peers else ():
                 show(peer, in_its_own_process(peer, *versions["ours"], rows, folder))
+    for pairs in options.pairs:
+        for _, name in turns()[:len(versions)]:
+            with tempfile.TemporaryDirectory() as folder:
+                show(f"{name}, {pairs:,} pairs:",
+                     in_its_own_process("preparing", *versions[name], 2 * pairs, folder))
+    if not options.rows:
+        return
     print("\nencoding")
     for _, name in turns():
         show(name, in_its_own_process("encoding", *versions[name], BATCHES[-1], "."))

@@ -77,9 +77,8 @@ def split_pairs(origins):
 
 def _joined_in_memory(number):
     """Whether so many pairs without a conversation can be joined by their texts; if not, say so."""
-    names = getattr(os, "sysconf_names", ())                  # not on Windows
     memory = (os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-              if "SC_PHYS_PAGES" in names else np.inf)
+              if hasattr(os, "sysconf") else np.inf)          # on Windows
     if number * BYTES > memory:
         say(f"{number:,} pairs without a conversation would need {number * BYTES / 1e9:.3g} GB of "
             f"memory to be joined by their texts, of {memory / 1e9:.3g}: each is split alone, so a "

@@ -107,6 +107,8 @@ def new_folder(path, advice):
             if not empty:
                 os.replace(folder, target)
                 return
+            if [*target.iterdir()] != [private]:
+                raise UserError(f"{path}: somebody else has put files there meanwhile; {advice}")
             for made in folder.iterdir():
                 os.replace(made, target / made.name)
 

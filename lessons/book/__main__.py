@@ -219,8 +219,8 @@ def put_in_place(new, out, made):
     for name in names:
         (out / name).parent.mkdir(exist_ok=True)
         os.replace(new / name, out / name)
-    for name in {*made} - {*names}:
-        (out / name).unlink(missing_ok=True)
+    for name in {*made} & {*names_in(out)} - {*names}:        # never outside, whatever MADE says
+        (out / name).unlink()
     write_text(out / MADE, "\n".join(names))
 
 

@@ -167,6 +167,11 @@ def test_a_folder_of_the_users_is_filled_and_stays_his(tmp_path):
     with pytest.raises(ZeroDivisionError), new_folder(empty, "choose") as new:
         write_text(new / "file", f"{1 / 0}")
     assert not [*empty.iterdir()]
+    with pytest.raises(UserError, match="meanwhile"), new_folder(empty, "choose") as new:
+        write_text(new / "file", "text")
+        (empty / "file").write_text("mine")
+    assert (empty / "file").read_text() == "mine" and len([*empty.iterdir()]) == 1
+    (empty / "file").unlink()
     with new_folder(tmp_path / "link", "choose") as new:
         write_text(new / "file", "text")
     assert (tmp_path / "link").is_symlink() and [path.name for path in empty.iterdir()] == ["file"]

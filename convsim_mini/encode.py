@@ -23,8 +23,8 @@ from .common.files import check_replaceable, write_rows
 from .common.lines import chunked
 from .common.show import table
 from .data.layouts import Reading
-from .inference.index import (
-    LINE, WORDS, add_to_index, build_index, index_of, open_index, rows_of_file, rows_of_texts)
+from .inference.index import WORDS, add_to_index, build_index, index_of, open_index
+from .inference.rows import LINE, rows_of_file, rows_of_texts
 from .inference.sentence_encoder import encoder_of, warn_if_unknown
 from .training.run import load_run
 from .training.tasks import warn_if_cut
@@ -90,7 +90,7 @@ def parse_options(argv):
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
                         "with --file, not both")
     if options.out:
-        check_replaceable(options.out, ".npy", options.file)
+        check_replaceable(options.out, b"\x93NUMPY", options.file)
     return options
 
 

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from .common.files import in_16_bits, write_text
-from .common.cli import ENDING, UserError, errors_in_one_line, handling
+from .common.cli import ENDING, UserError, errors_in_one_line, handling, user_errors
 from .data.prepare import corpus_report, open_corpus
 from .core.arrays import array_module, to_device
 from .core.loop import train_steps
@@ -51,7 +51,8 @@ def train(config, workers=SINGLE_WORKER, pairs=None):
     with new_run_folder(config) as folder:
         config = dataclasses.replace(config, run=str(folder))
         if pairs is not None:
-            write_pairs(pairs, folder / PAIRS, Reading(tuple(config.columns), config.encoding))
+            with user_errors(f"{folder}: cannot be written", "make room or choose another run="):
+                write_pairs(pairs, folder / PAIRS, Reading(tuple(config.columns), config.encoding))
             config = dataclasses.replace(config, pairs=[str(folder / PAIRS)])
         return _train(config, workers)
 

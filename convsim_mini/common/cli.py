@@ -64,7 +64,7 @@ def user_errors(where, advice, errors=OSError):
         yield
     except errors as error:
         reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{where} ({reason}); {advice}") from None
+        raise UserError(f"{where} ({one_line(reason)}); {advice}") from None
 
 
 # ---------------------------------------------------------------- options and hints

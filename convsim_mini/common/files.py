@@ -7,6 +7,7 @@ processes on one machine.
 
 import json
 import os
+import stat
 import zlib
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,8 +26,6 @@ UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, Recur
 FORMAT = 11
 RESTORE = "restore it, or train again"
 DTYPES = {"F32": np.float32, "I32": np.int32, "I64": np.int64, "U64": np.uint64, "U8": np.uint8}
-RAW = {"ids": np.int32, "offsets": np.int64, "keys": np.dtype((np.uint64, 2)),
-       "names": np.dtype((np.uint64, 2)), "long": np.dtype((bool, 2))}    # of the files of `append`
 
 
 def write_text(path, text):
@@ -68,23 +67,25 @@ def replace_file(path, write):
             # as the old file or, if there is none, as the user's umask and folder ask for
             old = (path if path.exists() else temporary).stat()
             write(str(temporary))
-            temporary.chmod(old.st_mode & 0o777)              # safetensors makes files private
-            if hasattr(os, "chown"):                          # not on Windows
-                with suppress(PermissionError):               # the file of somebody else
-                    os.chown(temporary, old.st_uid, old.st_gid)
+            new = temporary.stat()
+            if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid) and hasattr(os, "chown"):
+                os.chown(temporary, old.st_uid, old.st_gid)   # refused for a file of somebody else
+            temporary.chmod(stat.S_IMODE(old.st_mode))        # safetensors makes files private
             with open(temporary, "rb+") as file:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
 
 
-def check_replaceable(path, ending, source):
-    """Raise a UserError if `path` is a file of another kind than a command writes, or its source.
+def check_replaceable(path, begins, source):
+    """Raise a UserError if `path` is a file that a command did not write, or its source.
 
-    ending: how the names of files of its kind end, such as ".npy"; source: a path or None
+    begins: the first bytes of every file that it writes; source: a path or None
     """
-    if path.is_file() and (path.resolve().suffix != ending or source and path.samefile(source)):
-        raise UserError(f"{path}: already exists and was not changed; choose another name that "
-                        f"ends in {ending}")
+    if path.is_file():
+        with open(path, "rb") as file:
+            found = file.read(len(begins))
+        if found not in (b"", begins) or source and path.samefile(source):
+            raise UserError(f"{path}: already exists and was not changed; choose another name")
 
 
 @contextmanager
@@ -163,7 +164,10 @@ def load_arrays(path, advice=RESTORE, only_about=False, mapped=(), check=False):
     mapped: names of arrays that stay in the file. They are read where they are used, unchecked,
     unless `check` is set
     """
-    with (user_errors(f"{path}: is missing, damaged or cannot be read", advice, UNREADABLE),
+    damaged = f"{path}: is missing, damaged or cannot be read"
+    if Path(path).exists() and not Path(path).is_file():
+        raise UserError(f"{damaged} (it is a folder or a pipe); {advice}")    # which may wait
+    with (user_errors(damaged, advice, UNREADABLE),
           safe_open(path, "np", backend="pread") as file):    # if mapped, it takes memory twice
         crc, _, text = file.metadata()["convsim_mini"].partition(" ")
         about = json.loads(text) | {"checksum": int(crc)}
@@ -190,29 +194,6 @@ def mapped_array(path, name):
         about = json.loads(file.read(begin - 8))[name]
     return np.memmap(path, DTYPES[about["dtype"]], "r", begin + about["data_offsets"][0],
                      tuple(about["shape"]))
-
-
-def append(path, packed, **pairs):
-    """Append sentences, and arrays with two values a pair, to raw files named PATH.ids and so on.
-
-    `mapped` opens them, so nothing has to be in memory. A full disk raises an OSError.
-    """
-    begin = 0
-    for name, array in {**packed._asdict(), **pairs}.items() if len(packed.ids) else ():
-        with open(f"{path}.{name}", "ab") as file:
-            if name == "ids":
-                begin = file.tell() // array.itemsize
-            if name == "offsets":
-                array = array[min(begin, 1):] + begin
-            file.write(np.ascontiguousarray(array))
-
-
-def mapped(path, names):
-    """Arrays in the files of `append`, mapped: they are read where they are used."""
-    for name in names:
-        file, dtype = Path(f"{path}.{name}"), RAW[name]
-        # an empty file cannot be mapped
-        yield np.asarray(np.memmap(file, dtype, "r")) if file.exists() else np.empty(0, dtype)
 
 
 def in_16_bits(array):

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..common.files import append, mapped
 from ..common.cli import progress
 from ..common.processes import local_processes, map_in_order
 from ..core.packed import Packed, offsets_of
@@ -25,6 +24,8 @@ from .pairs import left_out, read_rows
 from .split import LONG, SPLITS, Origins, in_parts, text_key
 
 EXAMPLES = 3
+RAW = {"ids": np.int32, "offsets": np.int64, "keys": np.dtype((np.uint64, 2)),
+       "names": np.dtype((np.uint64, 2)), "long": np.dtype((bool, 2))}    # of the files of `append`
 
 
 class Texts(NamedTuple):
@@ -151,3 +152,28 @@ def share_of(split, fraction, seed):
     """A share of a Split's pairs, as in `places_of_share`, as a Split in memory."""
     which = places_of_share(split.pairs, fraction, seed)
     return Split(*split.sentences((2 * which[:, None] + np.arange(2)).ravel()), split.keys[which])
+
+
+# ---------------------------------------------------------------- raw files between the passes
+
+def append(path, packed, **pairs):
+    """Append sentences, and arrays with two values a pair, to raw files named PATH.ids and so on.
+
+    `mapped` opens them, so nothing has to be in memory. A full disk raises an OSError.
+    """
+    begin = 0
+    for name, array in {**packed._asdict(), **pairs}.items() if len(packed.ids) else ():
+        with open(f"{path}.{name}", "ab") as file:
+            if name == "ids":
+                begin = file.tell() // array.itemsize
+            if name == "offsets":
+                array = array[min(begin, 1):] + begin
+            file.write(np.ascontiguousarray(array))
+
+
+def mapped(path, names):
+    """Arrays in the files of `append`, mapped: they are read where they are used."""
+    for name in names:
+        file, dtype = Path(f"{path}.{name}"), RAW[name]
+        # an empty file cannot be mapped
+        yield np.asarray(np.memmap(file, dtype, "r")) if file.exists() else np.empty(0, dtype)

@@ -145,7 +145,7 @@ def figure_8(path, shares, of_sts):
                  ylabel="Pearson's r × 100",
                  title="STS Benchmark against the amount of NLI data") as axes:
         for name, ones in of_sts.items():
-            axes.plot(*zip(*sorted((shares[run], one.figures()["trained"]["r"][0])
+            axes.plot(*zip(*sorted((shares[run], one.figures["trained"]["r"][0])
                                    for run, one in ones.items() if run in shares)), "o-",
                       label=f"STS {name}")
 

@@ -5,10 +5,12 @@ file and compare.py call the functions of an Evaluation. published.json holds wh
 task → pattern of data sets' names → row → metric → value; and the sources.
 """
 
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from functools import cached_property
 from math import inf, isnan, nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -22,14 +24,15 @@ PUBLISHED = msgspec.json.decode(Path(__file__).with_name("published.json").read_
 WIDEST = 6    # metrics that are shown as columns; if there are more, they are shown as lines
 
 
-class Measured(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Measured:
     """What was predicted on one data set of a task, or why the task could not be measured."""
 
     task: str                # a name in EVALUATIONS
     name: str = ""           # of the data set
     data: Any = None         # what the task's `read` returned
-    scores: dict = {}        # row → predictions, of what is evaluated
-    baselines: dict = {}     # row → predictions
+    scores: dict = field(default_factory=dict)       # row → predictions, of what is evaluated
+    baselines: dict = field(default_factory=dict)    # row → predictions
     absent: str = ""         # why there is no data set
 
     @property
@@ -43,6 +46,7 @@ class Measured(NamedTuple):
         of_task = self.of_task
         return of_task.COMPARED if not self.absent and of_task.to_choose_by(self.name) else ""
 
+    @cached_property    # the intervals take thousands of resamples
     def figures(self):
         """Row → metric → (value, low, high); low and high are nan if there is no interval."""
         return {row: self.of_task.figures(self.data, predictions)
@@ -106,7 +110,7 @@ def rows_of(found):
     found: a list of what `across` returns; several runs have names
     """
     for run, one in (item for ones in found for item in ones.items() if not item[1].absent):
-        for row, figures in (one.figures() | one.published()).items():
+        for row, figures in (one.figures | one.published()).items():
             yield {**({"run": run} if run else {}), "task": one.task, "data": one.name, "row": row,
                    **figures}
 
@@ -124,7 +128,7 @@ def show(ones, table=table):
         return f"{run or first.task}: not measured. {first.absent}"
     rows, baselines, texts = {}, {}, {}                       # the last: text → runs with it
     for run, one in ones.items():
-        figures, of_task = one.figures(), one.of_task
+        figures, of_task = one.figures, one.of_task
         for row, of_row in figures.items():
             named = f"{run}: {row}".removeprefix(": ")
             if row in one.scores:

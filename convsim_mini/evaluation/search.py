@@ -13,11 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..common.cli import UserError, errors_in_one_line
+from ..common.cli import UserError, errors_in_one_line, user_errors
 from ..core.ranking import settled
 from ..data.layouts import Reading
 from ..data.texts import id_of, text_of
-from ..inference.index import WORDS, index_of, rows_of_file
+from ..inference.index import WORDS, index_of
+from ..inference.rows import rows_of_file
 from ..inference.sentence_encoder import encoder_of
 from ..inference.tfidf import document_frequency, term_counts, vocabulary_of
 from ..training.run import load_run
@@ -36,7 +37,8 @@ def read_queries(path, texts, encoding="utf-8"):
     """
     known, asked, reading = {*texts} - {""}, {}, Reading((QUERY,), encoding, side=0)
     for number, row in enumerate(rows_of_file(path, reading).rows, start=1):
-        query, right = (text_of(row.get(name)) for name in (QUERY, RIGHT))
+        with user_errors(f"{path}: row {number}", "give a text or a number", TypeError):
+            query, right = (text_of(row.get(name), f'"{name}": ') for name in (QUERY, RIGHT))
         place = id_of(right)
         if right not in known and place.isdecimal() and 0 < int(place) <= len(texts):
             right = texts[int(place) - 1]

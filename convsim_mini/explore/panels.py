@@ -16,7 +16,8 @@ import numpy as np
 from ..config import TITLES
 from ..core.transformer import attention_weights
 from ..core.text import tokenize
-from ..inference.index import LINE, index_of, rows_of_texts
+from ..inference.index import index_of
+from ..inference.rows import LINE, rows_of_texts
 from ..inference.replies import best_replies, pairs_of_run, replies_of_run
 from ..inference.sentence_encoder import encoder_of
 

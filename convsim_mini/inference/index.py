@@ -1,16 +1,12 @@
 """An index: rows, embedded once and then searched by meaning and words, in memory or in a file.
 
-Rows are the lines of a text file, or those of a table, read as training reads it. A search is
-exact: it reads every vector.
+A search is exact: it reads every vector.
 """
 
 import json
 import os
-import re
-import sys
-from collections.abc import Iterable, Mapping
 from functools import cached_property
-from itertools import chain, repeat
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,92 +15,20 @@ import scipy.sparse
 
 from ..common.files import load_arrays, locked, new_folder, save_arrays
 from ..common.cli import UserError, python_m, user_errors
-from ..common.lines import chunked, text_lines
+from ..common.lines import chunked
 from ..core.packed import offsets_of
 from ..core.ranking import settled
-from ..data.formats import FORMATS, KINDS, kind_of
-from ..data.layouts import Reading
-from ..data.pairs import read_rows
-from ..data.texts import id_of, misread, text_of, texts_of, warn_if_misread
+from ..data.texts import id_of, misread, text_of, warn_if_misread
 from ..fast.threads import product
+from .rows import LINE, Rows
 from .tfidf import Tfidf, tfidf_of
 
-LINE = "line"    # the only column of a text file
 FILE = "index.safetensors"    # in an index's folder
 AT_ONCE = 32    # queries: their scores take 4 bytes for each row
 OTHERS = 4    # near copies of its row that a Hit shows
 ALIKE = 0.7    # cosine of TF-IDF above which rows are near copies (ours: report/README.md)
 WORDS = 1.0, 0.3    # weights of TF-IDF for messages, replies (ours: report/README.md)
 
-
-class Rows(NamedTuple):
-    """Rows to embed: one of their columns holds the texts that are embedded."""
-
-    column: str       # whose texts are embedded
-    paired: str       # the column of the texts paired with those; without one, the same
-    replies: bool     # whether the texts are embedded as replies, by the response network
-    rows: Iterable    # dicts, column → value
-
-    def text(self, row):
-        """The text in a row that is to be embedded."""
-        return text_of(row.get(self.column))
-
-
-def rows_of_texts(texts, replies=False):
-    """The Rows of an iterable of texts, or of other values that `text_of` accepts."""
-    return Rows(LINE, LINE, replies, ({LINE: text} for text in texts_of(texts)))
-
-
-def rows_of(source, reading=Reading()):
-    """The Rows of a file (its name), a table as in `rows_of_table`, or an iterable of texts."""
-    if isinstance(source, (str, Path)):
-        return rows_of_file(Path(source).expanduser(), reading)
-    if not (hasattr(source, "columns") or isinstance(source, Mapping)):
-        source = [*source]
-        if source and (isinstance(source[0], (str, bytes)) or not hasattr(source[0], "__len__")):
-            if reading.columns:
-                raise UserError(f"column {reading.columns[0]}: these are texts, which have no "
-                                "columns; give a table, or leave out column")
-            return rows_of_texts(source)
-    return _rows_of_table(source, reading)
-
-
-def rows_of_file(path, reading=Reading()):
-    """The Rows of a file (plain, .gz or .zst) or of standard input (None).
-
-    A file whose kind is in KINDS is read as training reads it. In other files, each line is a row.
-    Raises UserError if the file cannot be read, holds JSON or XML under another name, or has lines
-    in another encoding.
-    """
-    if path and kind_of(path) in KINDS:
-        return _rows_of_table(path, reading)
-    name, file = ("standard input", sys.stdin.buffer) if path is None else (path, None)
-    if reading.columns:
-        raise UserError(f"{name}: has no columns; give a table ({', '.join(FORMATS)}) or leave out "
-                        "--column and --columns")
-    lines = text_lines(name, file=file, encoding=reading.encoding)
-    first = next(lines)
-    if re.match(r"\s*(\[?\s*\{\s*\"|\[\s*$|<(\?xml|!doctype|html|table)\b)", first, re.IGNORECASE):
-        raise UserError(f"{name}: holds JSON or XML, not lines of text; if each line is an "
-                        "object, give the file a name that ends in .jsonl")
-    return rows_of_texts(chain([first], lines), reading.side == 1)
-
-
-def _rows_of_table(source, reading):
-    """The Rows of a table or of a table's file. Raises UserError."""
-    name, replies = source if isinstance(source, Path) else "the table", reading.side == 1
-    if replies and reading.columns and [*reading.columns] == [*reading.known[:1]]:
-        raise UserError(f"{name}: {reading.columns[0]} holds the messages that the run was trained "
-                        "on, but --replies embeds answers; give --column the answers' column, or "
-                        "drop --column and --replies")
-    parts = read_rows(source, reading=reading)
-    first = next(parts)
-    rows = (row for part in chain([first], parts) for row in part.rows)
-    message, reply = first.fields[0], first.fields[-1]
-    return Rows(reply, message, True, rows) if replies else Rows(message, reply, False, rows)
-
-
-# ---------------------------------------------------------------- search
 
 class Hit(NamedTuple):
     """A row that a search found."""

@@ -11,7 +11,8 @@ from ..data.layouts import FIELDS, Reading
 from ..data.pairs import left_out, read_rows
 from ..data.texts import text_of
 from ..core.text import tokenize
-from .index import Rows, index_of, open_index, rows_of_file
+from .index import index_of, open_index
+from .rows import Rows, rows_of_file
 
 MOST_REPLIES = 200_000      # replies of a run; if it has more, a sample is drawn
 LOOKED_AT_PER_REPLY = 20    # hits that are looked at for each reply asked for

@@ -19,7 +19,8 @@ from ..core.text import UNKNOWN
 from ..data.layouts import Reading
 from ..data.texts import texts_of
 from ..core.layers import l2_normalize_forward
-from .index import FILE, WORDS, Hit, Index, index_of, open_index, rows_of
+from .index import FILE, WORDS, Hit, Index, index_of, open_index
+from .rows import rows_of
 from .tfidf import weighted_once
 
 

@@ -220,6 +220,7 @@ def read_log(path):
     with user_errors(f"{path}: is damaged", "move the file away", UNREADABLE):
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
         records = json.loads(f"[{','.join(lines)}]")
+        records = msgspec.convert(records, list[dict[str, int | float | str]])
         return [record for record in records if record["step"] >= 0]
 
 

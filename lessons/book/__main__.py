@@ -187,9 +187,9 @@ def make_book(lessons, out):
     """
     advice = "choose another folder with --out"
     with (user_errors(f"{out}: cannot be written", advice),
-          workplace(out.resolve().parent) as beside):
+          workplace(Path(os.path.realpath(out)).parent) as beside):
         made = (out / MADE).read_text("utf-8").split("\n") if (out / MADE).exists() else []
-        if out.is_file() or {*names_in(out)} - {MADE, *made}:
+        if os.path.lexists(out) and not out.is_dir() or {*names_in(out)} - {MADE, *made}:
             raise UserError(f"{out}: holds what does not belong to a book; {advice}")
         new, notebooks, clients = beside / "new", {}, []
         new.mkdir()

@@ -17,7 +17,7 @@ from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.evaluation.cqa import OWN as OWN_CQA
 from convsim_mini.fast.devices import device_module
 from convsim_mini.inference.index import build_index
-from convsim_mini.inference.index import rows_of_texts
+from convsim_mini.inference.rows import rows_of_texts
 from convsim_mini import load
 
 from conftest import SMALL, Finished

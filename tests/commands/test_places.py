@@ -144,14 +144,24 @@ def test_what_is_read_is_not_replaced(place, ending):
 
 
 @pytest.mark.parametrize("ending", FILES)
+def test_what_another_program_wrote_is_refused_whatever_its_name(place, ending):
+    """Such as a run's log.jsonl."""
+    (place / f"theirs{ending}").write_text('{"step": 0}\n')
+    before = all_below(place)
+    assert refused(FILES[ending], f"theirs{ending}")
+    assert all_below(place) == before
+
+
+@pytest.mark.parametrize("ending", FILES)
 def test_a_file_of_the_same_kind_is_replaced_and_keeps_its_mode_and_its_link(place, ending):
-    (place / f"old{ending}").write_text("older")
-    (place / f"old{ending}").chmod(0o640)
+    older = {".npy": b"\x93NUMPY older", ".jsonl": b'{"thread": "older"}\n'}[ending]
+    (place / f"old{ending}").write_bytes(older)
+    (place / f"old{ending}").chmod(0o2640)
     (place / f"link{ending}").symlink_to(f"old{ending}")
     before = all_below(place, but=("old", "new"))
     assert not refused(FILES[ending], f"link{ending}")
     assert not refused(FILES[ending], f"new{ending}")
-    assert (place / f"old{ending}").stat().st_mode & 0o777 == 0o640
+    assert (place / f"old{ending}").stat().st_mode & 0o7777 == 0o2640
     written = (place / f"new{ending}").read_bytes()
-    assert written != b"older" and (place / f"old{ending}").read_bytes() == written
+    assert written != older and (place / f"old{ending}").read_bytes() == written
     assert all_below(place, but=("old", "new")) == before

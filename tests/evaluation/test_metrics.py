@@ -54,7 +54,7 @@ def test_what_only_rounding_tells_apart_is_constant_and_ties_are_ties():
 
     for one in measured(encode, None, ["sts", "cqa"]):
         for row in one.scores:
-            assert np.isnan([*one.figures()[row].values()]).all()
+            assert np.isnan([*one.figures[row].values()]).all()
         assert "trained" not in show(one).split("built-in set")[-2].split("\n\n", 2)[-1]
     noise = 1e-8 * rng.standard_normal((200, 100))
     assert (true_ranks(np.float32(noise)) == 100).all()

@@ -86,7 +86,7 @@ def test_every_table_of_the_paper_has_what_was_measured(runs, data, text):
         column = table["head"].index(metric) - 1
         ours = [cells[column] for label, cells in table.items()
                 if label in (row, f"nli-1: {row}")]
-        assert cell(one.figures()[row][metric]) in ours
+        assert cell(one.figures[row][metric]) in ours
         assert table[paper][column] == f"{theirs:.1f}"
     assert "2016-test: 10 questions" in text
     assert text.count("KeLP") == 1                            # 2016 had other systems
@@ -105,7 +105,7 @@ def test_the_csv_has_every_figure_of_the_tables(written, runs, data):
         rows = {tuple(row[name] for name in ("run", "task", "data", "row", "metric")): row["value"]
                 for row in csv.DictReader(file)}
     one, = measured(load_run(runs[0]), data, ["sts"])
-    for row, figures in one.figures().items():
+    for row, figures in one.figures.items():
         for metric, (value, *_) in figures.items():
             assert rows["start", "sts", "dev", row, metric] == str(value)
     assert rows["nli-1", "cqa", "2017-test", "KeLP-contrastive1 (Yang 2018)", "MAP"] == "49.0"

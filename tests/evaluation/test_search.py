@@ -31,6 +31,10 @@ def test_a_right_row_is_a_text_or_a_number_and_a_wrong_one_is_named(files):
         files[1].write_text(json.dumps({"query": "a", "right": right}))
         with pytest.raises(UserError, match="queries.jsonl: row 1: \"right\" is .* 1 to 7"):
             search.read_queries(files[1], ROWS)
+    for right in ([1], {"row": 1}):
+        files[1].write_text(json.dumps({"query": "a", "right": right}))
+        with pytest.raises(UserError, match='queries.jsonl: row 1 ."right": .*; give a text'):
+            search.read_queries(files[1], ROWS)
     files[1].write_text('{"query": "", "right": "6"}')
     with pytest.raises(UserError, match='expected a text in the column "query"'):
         search.read_queries(files[1], ROWS)

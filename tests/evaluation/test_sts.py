@@ -238,7 +238,7 @@ def test_whatever_encodes_is_scored_by_its_cosines(encoder):
     np.testing.assert_allclose(sts.scores(None, own, encode)["trained, as cosine"],
                                expected, atol=1e-5)
     (one,) = measured(encode, None, ["sts"])
-    assert one.figures()["trained, as cosine"]["r"] == pytest.approx(
+    assert one.figures["trained, as cosine"]["r"] == pytest.approx(
         correlation(expected, own.labels), abs=1e-3)
 
 

@@ -23,7 +23,8 @@ import convsim_mini
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
 from convsim_mini.export import __main__ as export
-from convsim_mini.inference.index import build_index, open_index, rows_of_texts
+from convsim_mini.inference.index import build_index, open_index
+from convsim_mini.inference.rows import rows_of_texts
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.tasks import warn_if_cut
 from convsim_mini.core import bi_encoder
@@ -259,7 +260,7 @@ def test_vectors_are_written_as_npy(
     monkeypatch.setattr(encode, "CHUNK", 2)
     sentences = ["one", "two", "", "caf\u00e9", "one two three"]
     out = tmp_path / "out.npy"
-    out.write_bytes(b"older")
+    out.write_bytes(b"\x93NUMPY older")
     (tmp_path / "in.txt").write_bytes("\n".join(sentences).encode())
     stdin(monkeypatch, "\n".join(sentences).encode())
     options = {"arguments": sentences, "file": ["--file", str(tmp_path / "in.txt")],

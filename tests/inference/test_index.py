@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -20,8 +21,8 @@ from convsim_mini.common import files
 from convsim_mini.fast.threads import product
 from convsim_mini.inference import index, sentence_encoder
 from convsim_mini.inference.index import (
-    FILE, Index, add_to_index, build_index, index_of, nearest, open_index, rows_of_file,
-    rows_of_texts, save_index)
+    FILE, Index, add_to_index, build_index, index_of, nearest, open_index, save_index)
+from convsim_mini.inference.rows import rows_of_file, rows_of_texts
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import load_run
 
@@ -316,6 +317,11 @@ def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
     (folder / FILE).write_bytes(whole[:200] + b"x" + whole[201:])
     with pytest.raises(UserError, match="(damaged|another version).* make another"):
         open_index(folder, encoder)
+    (folder / FILE).unlink()
+    os.mkfifo(folder / FILE)                                  # whoever opens it waits
+    with pytest.raises(UserError, match="it is a folder or a pipe.*; make another"):
+        open_index(folder, encoder)
+    (folder / FILE).unlink()
     (folder / FILE).write_bytes(whole[:-1])
     with pytest.raises(UserError, match="damaged or cannot be read.*; make another"):
         open_index(folder, encoder)

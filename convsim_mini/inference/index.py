@@ -123,9 +123,8 @@ class Index:
     def _hits(self, meaning: np.ndarray, counted: np.ndarray, words: float, top: int) -> list[Hit]:
         """The best Hits by meaning + words · counted: (n,) each."""
         both, hits = settled(meaning + words * counted), []
-        distinct = np.flatnonzero(self.copies)
-        groups = (self._groups(both, distinct, top) if words else
-                  distinct[nearest(both[distinct], top)][:, None])
+        groups = (self._groups(both, top) if words else
+                  self.distinct[nearest(both[self.distinct], top)][:, None])
         for group in groups:
             k, copies = int(group[0]), int(self.copies[group].sum())
             rows = self._rows(group) if copies > 1 else group
@@ -133,6 +132,11 @@ class Index:
             hits.append(Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
                             self.row(k), copies, others))
         return hits
+
+    @cached_property
+    def distinct(self) -> np.ndarray:
+        """The places of the first rows with each text: int64 (m,)."""
+        return np.flatnonzero(self.copies)
 
     @cached_property
     def _by_text(self) -> np.ndarray:
@@ -144,14 +148,14 @@ class Index:
         return np.sort(np.concatenate([self._by_text[begin:begin + number] for begin, number
                                        in zip(begins, self.copies[group])]))
 
-    def _groups(self, scores: np.ndarray, distinct: np.ndarray, top: int) -> list[np.ndarray]:
+    def _groups(self, scores: np.ndarray, top: int) -> list[np.ndarray]:
         """The `top` best groups of near copies among the distinct rows, as their places.
 
         The first row of a group has its best score, (n,); the others are near copies of it.
         """
-        for wide in (8 * top, 64 * top, len(distinct)):       # wider if too many are copies
+        for wide in (8 * top, 64 * top, len(self.distinct)):    # wider if too many are copies
             groups: list[np.ndarray] = []
-            rest = distinct[nearest(scores[distinct], wide)]
+            rest = self.distinct[nearest(scores[self.distinct], wide)]
             words, free = self.by_row[rest], np.ones(len(rest), bool)
             while free.any() and len(groups) < top:
                 best = free.argmax()
@@ -159,7 +163,7 @@ class Index:
                 alike[best] = True                            # also if no word in it has a weight
                 groups.append(rest[alike])
                 free &= ~alike
-            if len(groups) == top:
+            if len(groups) == top or wide >= len(self.distinct):
                 break
         return groups
 

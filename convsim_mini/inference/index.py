@@ -140,7 +140,7 @@ class Index:
 
     @cached_property
     def _by_text(self) -> np.ndarray:
-        return np.argsort(self.first, kind="stable")          # equal texts side by side
+        return np.argsort(self.first)                         # equal texts side by side
 
     def _rows(self, group: np.ndarray) -> np.ndarray:
         """The places of all rows with the texts of some first rows, in order."""

@@ -418,3 +418,9 @@ def test_of_two_that_add_at_the_same_time_the_second_ends(encoder, tmp_path):
     add_to_index(encoder, rows_of_texts(["five"]), folder)
     assert open_index(folder, encoder).texts == ["one", "two", "five"]
     assert [*tmp_path.iterdir()] == [folder] and [*folder.iterdir()] == [folder / FILE]
+
+
+def test_the_others_of_a_hit_are_the_next_rows_with_its_text(encoder):
+    rows = [{"text": ["setodi", "fudazi"][k % 3 == 0], "id": k} for k in range(200)]
+    hit, = encoder.search(encoder.index(rows, column="text"), "fudazi", k=1)
+    assert [hit.row["id"], *(other["id"] for other in hit.others)] == [0, 3, 6, 9, 12]

@@ -277,7 +277,7 @@ def judge_ring(chunk_to_send, rng):
         for w in range(n):
             assert (held[w, w] == 1).all(), (
                 f"{n} workers: in the end chunk {w} of worker {w} has the workers' parts "
-                f"{held[w, w].tolist()} times, expected once each; what has to go on to the right "
+                f"{held[w, w].tolist()} times, expected once each; what has to travel on to the right "
                 "neighbour in the step after it came?")
 
 

@@ -22,7 +22,7 @@ def markdown(header, rows):
 
 
 def latex(header, rows):
-    """A table in LaTeX, for the package booktabs."""
+    """A LaTeX table; it needs the booktabs package."""
     text = tabulate(rows, header, "latex_booktabs", disable_numparse=True, colalign=_sides(header))
     return text.replace("\n [", "\n {}[")    # or \toprule would take it for its width
 

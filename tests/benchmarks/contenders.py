@@ -45,7 +45,7 @@ def pair_files():
 def prepare(case, path, pairs):
     """Pickle a Case's batches, the number of words and the bigrams' keys; → the share of padding.
 
-    pairs: files; none, for the default corpus
+    pairs: files; empty means the default corpus
     """
     import numpy as np
 

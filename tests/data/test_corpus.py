@@ -398,7 +398,7 @@ def test_a_link_is_of_the_kind_that_its_own_name_tells(pairs, prepared, tmp_path
 
 
 def test_parts_of_one_table_are_one_file(pairs, prepared, tmp_path):
-    """A conversation may go on in the next part, and a reply may answer a message of another."""
+    """A conversation may continue in the next part, and a reply may answer a message in another."""
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     rows = [{"thread": f"c{k // 4}", "id": f"{2 * k + side}", "text": text,

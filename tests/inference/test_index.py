@@ -87,7 +87,7 @@ def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, sa
     known, unknown = opened.tfidf.scores(["fudazi", "fudazi zucchini"])
     assert (known == unknown).all() and known.max() > 0       # words in no row do not count
     assert not any(some.any() for some in opened.tfidf.scores(["zucchini", ""]))
-    texts = Counter(line for line in lines if line)           # a row without text is no hit
+    texts = Counter(line for line in lines if line)           # a row without text is never a hit
     for weight in (0, 1, 2.5):
         for some in (in_memory, opened):
             for hits, right, by_words in zip(some.search(QUERIES, 2_000, weight), cosines, words):

@@ -344,7 +344,7 @@ def test_a_file_and_a_table_of_the_same_rows_are_the_same_pairs(tmp_path_factory
 
 
 def test_a_dataset_of_hugging_face_is_read_whatever_its_kind_and_format():
-    datasets = pytest.importorskip("datasets")
+    datasets, *_ = map(pytest.importorskip, ("datasets", "pandas", "polars", "torch"))
     rows = [{"id": k, "question": text, "answer": reply} for k, (text, reply) in enumerate(PAIRS)]
     whole, expected = datasets.Dataset.from_list(rows), [Pair(*pair) for pair in PAIRS]
     kinds = [whole, whole.select(range(3)), whole.sort("id"), whole.filter(lambda row: True),

@@ -211,8 +211,8 @@ def test_sentence_transformers_gives_the_vectors_of_the_run(trained, opened):
 
 
 def test_a_trainer_says_that_it_cannot_be_trained(opened, tmp_path):
-    library, losses, datasets = map(pytest.importorskip, (
-        "sentence_transformers", "sentence_transformers.losses", "datasets"))
+    library, losses, datasets, _ = map(pytest.importorskip, (
+        "sentence_transformers", "sentence_transformers.losses", "datasets", "accelerate"))
     pairs = datasets.Dataset.from_dict({"anchor": ["a", "b"], "positive": ["c", "d"]})
     given = library.SentenceTransformerTrainingArguments(str(tmp_path), report_to=[], use_cpu=True)
     trainer = library.SentenceTransformerTrainer(

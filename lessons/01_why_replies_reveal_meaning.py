@@ -66,7 +66,7 @@ reply_of = np.array([[answers[topic].get(reply, 0) for reply in replies] for top
                     float)
 reply_of /= reply_of.sum(axis=1, keepdims=True)               # (10, R) P(reply | topic)
 
-# No two wordings ask quite the same: each sentence has a share of another topic, up to a half.
+# No two wordings ask quite the same: up to a half of each sentence is of a topic drawn at random.
 topic = np.repeat(np.arange(10), 3)
 share = rng.uniform(0, 0.5, (30, 1))
 P = (1 - share) * reply_of[topic] + share * reply_of[rng.integers(10, size=30)]  # (n, R) P(r | s)

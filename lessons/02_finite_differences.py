@@ -146,7 +146,7 @@ claim("error of the best central step in float32", measured[np.float32].min(), 1
 # In float64 the best step is near 10⁻⁵, and float32 can confirm five digits. We computed the bound from
 # f, f′ and f‴ before we measured anything, and up to ε = 10⁻³ not one of 2,000 points breaks it. (Beyond,
 # Taylor's next term counts, too.) Nor is it generous: where rounding dominates, the unluckiest point
-# reaches nine tenths of it. In float32 the smallest steps have an error of 0.6: there x + ε = x, the
+# reaches 0.86 of it. In float32 the smallest steps have an error of 0.6: there x + ε = x, the
 # slope found is 0, and the error is the slope.
 #
 # So `core/gradcheck.py` takes ε = 10⁻⁵ and wants float64. The tests ask for an error below 10⁻⁶.
@@ -214,7 +214,7 @@ expect(layer_error(tanh_forward, tanh_backward, [x], rng), 1e-13, 1e-9,
 # It lies in four ways: it fails two backwards that are right, and passes two that are wrong.
 #
 # **1. A correct backward fails in float32.** Nothing else has changed. Rounding is now up to 6 ·
-# 10⁻⁸/10⁻⁵, or 0.6% of the slope. `relative_error` divides by the sum of both lengths: 0.3%.
+# 10⁻⁸/10⁻⁵, or 0.006, next to slopes of size 1. `relative_error` divides by the sum of both lengths: 0.3%.
 
 # %%
 x32, dy32 = x.astype(np.float32), dy.astype(np.float32)

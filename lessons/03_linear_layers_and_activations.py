@@ -243,7 +243,7 @@ claim("s = 2: growth for each layer, although tanh saturates", left[2] ** (1 / 3
 # At s = ½ less than a billionth is left, which is as good as nothing. At s = 2 the gradient still grows
 # by a factor of 1.16 a layer, although tanh saturates. Even at Glorot's scale thirty layers of tanh
 # leave only 0.16. (Its curve bends at the end because the first layers have the largest outputs, so
-# the smallest slopes.) The paper's DAN has three layers, and those leave 0.46. Its Transformer has
+# the smallest slopes.) The paper's DAN has three layers; three like these leave 0.46. Its Transformer has
 # twelve sublayers, with residuals (lesson 15).
 #
 # ### Exercise 2: a matrix between two vectors

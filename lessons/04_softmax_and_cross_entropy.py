@@ -7,8 +7,8 @@
 # **Time** 50 minutes.
 #
 # A softmax turns scores into probabilities. This project has one in the loss (which reply?), one in
-# the NLI classifier (which of three classes?) and one in attention (which word?). It also has a
-# property that makes a common gradient check, `y.sum().backward()`, nearly blind.
+# the NLI classifier (which of three classes?) and one in attention (which word?). A softmax also
+# has a property that makes a common gradient check, `y.sum().backward()`, nearly blind.
 #
 # **In thirty seconds.** Backward through a softmax, subtract the p-weighted average of dp and multiply
 # by p. Joined with the logarithm of the loss, all of it shrinks to p − truth. And never check a

@@ -128,7 +128,7 @@ expect(list(map(relative_error, (du, dv), library)), 0, 1e-13, "du, dv, the libr
 # du_i = −scale · (v_i − Σ_j p_ij v_j)/B
 #
 # A step against it moves u_i towards its true reply and away from **the average of the replies it
-# believes in**. A reply with p ≈ 0 pushes nobody. The replies that are hard to tell from the right
+# believes in**. A reply to which input i gives p ≈ 0 does not push it. The replies that are hard to tell from the right
 # one do most of the work, and nobody had to pick them.
 #
 # ### Exercise 1: break it so that it never starts

@@ -96,7 +96,7 @@ print(f"of 1,000 words: {np.mean([one for turn in missed for one in turn]):.0%} 
 
 # %% [markdown]
 # Too small: the last fifth has 38% more new tokens than N₁/N promises, the other fifths 22 to 42%.
-# (The five seeds of the table below each hold out another fifth.) What does an unknown word cost? With
+# (The five seeds of claims.md each hold out another fifth.) What does an unknown word cost? With
 # the 1,000 most frequent words 13% are unknown, but three of four turns lose one, and often the word
 # that says what the turn is about.
 #
@@ -222,7 +222,7 @@ axes.axhline(100 * promised, color="k", linestyle=":", label="derived: 1 − N�
 axes.axvline(10_000, color="C1", label="our default")
 axes.set(xlabel="the most frequent bigrams that have a row", ylim=(0, 105),
          ylabel="occurrences of bigrams with a row, %",
-         title="A twentieth of the rows serves most of what a new text has to say")
+         title="A twentieth of the rows serves more than half of a new text's bigrams")
 show(figure, "06_text_to_ids")
 
 at = list(numbers).index(10_000)
@@ -235,7 +235,7 @@ claim("bigrams seen once: share that the held-out turns meet", met[once].mean(),
 claim("bigrams among the 10,000: share that they meet", met[most[:10_000]].mean(), low=0.9)
 
 # %% [markdown]
-# 55% of the occurrences have a row, in new turns as in those that were counted. The other 221,196 rows,
+# 55% of the occurrences have a row, in new turns as in those that were counted. The other 221,194 rows,
 # 442 MB of them, would serve 28% more. And two of three are for a bigram seen once. Such a row learns
 # from a single sentence, and only one in eleven is met again in the fifth held out. It has not learned
 # what the bigram means, but where it stood. So a bigram earns its row by being frequent; the others

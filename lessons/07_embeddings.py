@@ -130,7 +130,7 @@ show(figure, "07_embeddings")
 #
 # The library's gradient is a list: "row 17 gets these values". It may name a row twice; the optimiser
 # adds equal rows up (`summed`), then updates them. So for a table of a million rows the gradient
-# needs no more room than the rows of the batch.
+# needs no more room than the places of the batch.
 
 # %%
 named, added = summed([SparseRows(ids, dy, np.arange(N))])    # as the library: place n adds dy_n

@@ -8,8 +8,8 @@
 #
 # A sentence has two words or sixty, but the layers above want one vector of one size. The simplest
 # way is to add up the words' vectors. Then a sum of sixty is longer than a sum of two. The paper
-# "divides by sqrt(n)". When does this factor matter? In our default encoder it changes nothing; in the
-# paper's in our form, with tanh in between, it does.
+# "divides by sqrt(n)". When does this factor matter? In our default encoder it changes nothing. In
+# the paper's DAN, which we build with tanh between its layers, it does.
 #
 # **In thirty seconds.** A long sentence should not outweigh a short one in training. A sum of n
 # unrelated vectors has the length √n, so dividing by √n gives all sentences nearly one size, and nearly
@@ -271,7 +271,7 @@ def norms_of_gradients(x, unit_length):
 
 
 influence, of_one = {}, lambda norms, b: norms[n == b].mean() / norms[n == 1].mean()
-print("gradient of 48 words / that of one word   at W   at a word's row   at 95 rows, √Σ²")
+print("gradient of 48 words / that of one word   at W   at a word's row   at its 95 rows together")
 figure, both = plt.subplots(1, 2, figsize=(11, 4.4), sharey=True)
 for axes, ends, title in zip(both, ("no unit length", "unit length"), (
         "Without unit length: a sum gives long\nsentences more influence, a mean less",
@@ -336,8 +336,8 @@ for name, with_tanh, worst, low, high in (("one linear layer", False, max, 0, 1e
 # %% [markdown]
 # Not even the gradient. Unit length divides dx by the length of x W, which has the factor c. The
 # bag multiplies by c again; dW multiplies by x, which has the factor c. So with the default settings
-# the √n changes nothing, neither the output nor a gradient, and unit length gives every sentence the
-# same influence. A second linear layer or a leaky ReLU, without biases, would not bring it back, since they, too,
+# the √n changes nothing, neither the output nor a gradient, and the influence of a sentence
+# does not depend on the length of its bag. A second linear layer or a leaky ReLU, without biases, would not bring it back, since they, too,
 # give c times as much for c times their input. A tanh does. And the lengths of *words* inside one sentence
 # always count: they decide its direction (lesson A).
 #

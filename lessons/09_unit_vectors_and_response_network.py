@@ -86,8 +86,8 @@ expect([relative_error(dx, l2_normalize_backward(dy, cache)), relative_error(twi
 #
 # ## What happens to the length
 #
-# The loss does not depend on ‖x‖, so you might expect that training leaves it alone. Train x by
-# plain gradient descent, with a random dy in each step. Each step, −η dx, is at a right angle to x.
+# The loss does not depend on ‖x‖, so you might expect that training leaves it alone. Take one
+# step of plain gradient descent, with a random dy. The step, −η dx, is at a right angle to x.
 #
 # **Predict:** does the length of x shrink, stay, or grow?
 
@@ -132,8 +132,8 @@ for scale in (1, 5, 15):
 # nothing. (K corners that are equally far apart need K − 1 dimensions, and ours are 500. So 1,024
 # replies come near these bounds, but do not reach them.)
 #
-# There are two remedies. The paper gives unit length to u only: v′ may have any length, and the scale is
-# 1. We give it to both, and the scale is 15. (`convsim_mini/report/README.md` compares the two.)
+# There are two remedies. In the paper v′ may have any length, so it needs no scale. Ours has
+# unit length, as u has, and the scale is 15. (`convsim_mini/report/README.md` compares the two.)
 #
 # ## Part two: the echo
 #
@@ -278,7 +278,7 @@ claim("ours: cosine of sentence and reply; unrelated 0 ± 2/√16", between["our
 # towards its question, and the two u's are free. (v′ starts near v: probably some of it remains.)
 #
 # These are twelve free vectors in one batch. In real chat an input is rarely a reply of the same batch,
-# and the network is worth less, about one point of P@1 (the same page).
+# and the network is worth less, about one point of P@1 (the same report).
 #
 # ### Exercise 1: turn each reply towards its question
 #

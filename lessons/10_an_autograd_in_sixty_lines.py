@@ -358,7 +358,7 @@ axes.set(xlabel="MB kept in the end, float64", ylabel="backward",
 show(figure, "10_an_autograd_in_sixty_lines")
 
 # %% [markdown]
-# Most of what the graph keeps at the loss is the embeddings that `take` fetched, and on the way back the
+# More than half of what the graph keeps at the loss is the embeddings that `take` fetched, and on the way back the
 # whole table that it fills. By hand the bag adds the rows where they are (lesson 8). The orange part is the
 # .grad of every value in between, which by hand, as in any framework, is dropped once it has been used.
 #

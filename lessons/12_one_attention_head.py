@@ -232,7 +232,7 @@ losses, (before, after), share = runs["right"]
 figure, (first, last, curve) = plt.subplots(1, 3, figsize=(12, 4), width_ratios=[1, 1, 0.8])
 names = ["red", "blue", "green", "gold"]
 words = [f"{name}?" for name in names] + [names[k] for k in (2, 0, 3, 1)]
-for axes, p, title in ((first, before, "Before: every word is asked equally"),
+for axes, p, title in ((first, before, "Before: every word is asked nearly equally"),
                        (last, after, "After: the right holder answers")):
     axes.imshow(p[:COLOURS], cmap="Blues", vmin=0, vmax=1, aspect="auto")    # holders ask nothing
     for i, j in np.ndindex(COLOURS, WORDS):

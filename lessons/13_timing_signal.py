@@ -206,8 +206,8 @@ expect(by_random[1], 0, 0.1, "… at positions not seen")
 
 # %% [markdown]
 # With sines the right position is always found. With random vectors it is found at 96% of the
-# positions that the matrix was fitted to, and nearly never elsewhere, as nothing links an unseen
-# random row to the others. What it learns about sines holds at positions that it has not seen.
+# positions that the matrix was fitted to, and never elsewhere, as nothing links an unseen
+# random row to the others. What it learns about sines holds at unseen positions.
 #
 # ### Exercise 1: wind the clock forward
 #

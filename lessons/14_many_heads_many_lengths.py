@@ -3,7 +3,7 @@
 #
 # **Needs** one attention head and its backward (lesson 12), `Packed` (lesson 6).
 # **Gives** attention over sentences of all lengths, without padding; what padding would cost.
-# **Time** 60 minutes. If you will never pack sentences, skip "Padding" to "Groups".
+# **Time** 60 minutes. For the heads alone, read to "Padding" and go on at "From words to a sentence".
 #
 # **In thirty seconds.** A head is a slice of the columns, so several heads are a reshape
 # away; they cost h times the scores, but no extra parameters or multiplications. Many programs pad
@@ -146,8 +146,8 @@ expect(relative_error(padded_forward(qkv, offsets, 2), y), 0, 1e-14,
 #
 # y without mask = y · Z/(Z + L − n), Z = Σ_j e^s_ij
 #
-# No error, no nan: each sentence is scaled by a factor that depends on the *longest sentence of its
-# batch*. With scores around 0 the factor is about n/L. (That holds without a bias on k and v.)
+# No error, no nan: in each head, each word is scaled by a factor that also depends on the *longest
+# sentence of its batch*. With scores around 0 the factor is about n/L. (That holds without a bias on k and v.)
 
 # %%
 forgotten = padded_forward(qkv, offsets, 2, masked=False)
@@ -236,8 +236,8 @@ for name, some in (("as drawn", drawn), ("sorted", np.sort(drawn))):
 # %% [markdown]
 # Sorting reorders the batch, and pair i must find its response i again. `sort_by_length` returns
 # the order: sentence b of the sorted batch was sentence order[b]. It also returns the places:
-# sentence i is now at places[i]. The encoder computes u sorted and takes u[places]. Backwards,
-# y = x[order] gives dx[order] = dy, that is dx = dy[places].
+# sentence i is now at places[i]. The encoder computes u sorted and takes u[places]. Going
+# back, y = x[order] gives dx[order] = dy, that is dx = dy[places]: the sorted u gets du[order].
 #
 # ## From words to a sentence
 #

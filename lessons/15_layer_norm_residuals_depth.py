@@ -332,6 +332,7 @@ claim("random change, pre-norm: 48 sublayers / 1; derived 3.2",
 claim("random change, post-norm: 48 / 1; derived 6.9", steps["post"][-1] / steps["post"][0], 4.5,
       12)
 claim("the gradient's sign, pre-norm: 48 / 1", along["pre"][-1] / along["pre"][0], 16, 64)
+print(f"the gradient's sign, post-norm: 48 / 1: {along['post'][-1] / along['post'][0]:.0f}")
 claim("the gradient's sign: post-norm / pre-norm at 48 sublayers",
       along["post"][-1] / along["pre"][-1], low=1.5)
 
@@ -393,9 +394,10 @@ for axes, text, *shares in zip(panels, texts, *looks.values()):
 show(figure, "15_transformer")
 
 # %% [markdown]
-# In twenty seconds P@1 rises from 4 to 12. The heads, which asked all words alike, now ask for "living" and
-# "pets" 2.5 times as much (1.5 to 2.9 over five seeds): rare words that tell what the sentence is about. A bag is
-# *given* that, by its weights (lesson A), and gets 18 in a third of the time. The paper's Transformer passes its
+# In twenty seconds P@1 rises from 4 to 12. The heads, which asked all words nearly alike, now ask for "living"
+# and "pets" 2.5 times as much (1.5 to 2.9 over five seeds), "pets" above all: rare words that tell what the
+# sentence is about. A bag is
+# *given* that, by its weights (lesson A), and gets 18 in a twentieth of the time. The paper's Transformer passes its
 # DAN, with 600 million pairs.
 #
 # ## Where this lives

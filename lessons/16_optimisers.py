@@ -95,7 +95,7 @@ expect(np.abs(path[1000, 1] / start[1]), 7, 8, "at 2.002/λ_max: how far out aft
 #
 # √κ = (1 + √μ)/(1 − √μ), so **√μ = (√κ − 1)/(√κ + 1)**,  η = (1 + √μ)²/λ_max
 #
-# It is SGD's factor with √κ instead of κ. (At both ends the two roots are equal. With q = √μ, then
+# It is SGD's factor with √κ instead of κ. (At both ends the two roots are equal. With q = √μ,
 # x_t = qᵗ (1 + (1 − q) t) x₀ at λ_min and (−q)ᵗ (1 + (1 + q) t) x₀ at λ_max. So the loss rises
 # first, about seventyfold.)
 

@@ -129,7 +129,7 @@ for kind, color in (("SGD", "C0"), ("Adam", "C2"), ("Adagrad", "C1")):
 rare.axhline(target[RARE, 0], color="k", linestyle=":", label="its target")
 axes.set(xlabel="a word's rank by frequency", ylabel="mean squared error of its row",
          title=f"{words:,} words, {steps:,} batches: nearly all the error is in rare rows")
-rare.set(xlabel=f"step; a batch in {1 / (batch * p[RARE]):.0f} has the row",
+rare.set(xlabel=f"step; one batch in {1 / (batch * p[RARE]):.0f} has the row",
          ylabel="its first value", title="A rare row: SGD creeps, Adam coasts, Adagrad jumps")
 show(figure, "17_rare_rows_and_warm_up")
 

@@ -7,14 +7,14 @@
 #
 # **In thirty seconds.** An encoder that learns from replies keeps what changes the reply
 # and squeezes everything else: compared with a change of topic, a change of activity shrinks
-# sevenfold. It is squeezed, not erased. A second task that depends on it enlarges it again, and in
+# to a seventh. It is squeezed, not erased. A second task that depends on it enlarges it again, and in
 # our small world costs the first task nothing.
 #
 # Replies can teach only what changes the reply. "A man plays the guitar" and "a man sings a song"
 # get the same answers, so an encoder trained on replies has no reason to tell them apart. Natural
 # language inference (NLI) gives it one. It asks: given a *premise*, is the *hypothesis* certainly
 # true (entailment), certainly false (contradiction), or open (neutral)? The paper trains one
-# encoder on both tasks, and its similarity scores rise from 76.2 to 81.4 (STS dev). Why?
+# encoder on both tasks, and its agreement with people's scores rises from r = 76.2 to 81.4 (STS dev). Why?
 
 # %%
 import sys
@@ -60,7 +60,7 @@ for other in (man._replace(place=None), man._replace(activity=1)):
 # contradiction, they liked to write *nobody* or *sleeping*, and a classifier that never sees the
 # premise gets two thirds right (Gururangan et al. 2018). We plug that leak: whatever the label, a
 # hypothesis comes in one of two forms, particular words without a place or general words with one.
-# Then we choose a premise that makes it true. A contradiction keeps the topic, not the activity.
+# Then we choose a premise for which the label is true. A contradiction keeps the topic, not the activity.
 #
 # **Predict:** how well can a classifier do that sees only the hypothesis?
 
@@ -313,11 +313,11 @@ claim("with NLI: AUC within a topic", within["conversations and NLI"], low=0.98)
 
 # %% [markdown]
 # Untrained, another activity costs as much cosine as another topic. After the conversations it
-# costs an eighth of that (the share lost is 0.13), because no reply depends on it; NLI depends on it,
+# costs a seventh of that (the share lost is 0.13), because no reply depends on it; NLI depends on it,
 # and brings it back to 0.35. It is NLI that does this and not the longer training: with as many
 # more steps of conversations the share keeps falling (last row).
 #
-# Is an eighth too little for a cosine? Not within a topic. There "the same activity" still beats
+# Is a seventh too little for a cosine? Not within a topic. There "the same activity" still beats
 # "another one" in six comparisons of seven (AUC 0.86), because the spread of the cosines has shrunk
 # with their difference. Now put all pairs in one list and give them the scores 5, 3 and 0, as
 # people might. The cosine correlates with these at r = 0.86 after the conversations, no better after

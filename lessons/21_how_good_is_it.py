@@ -2,12 +2,12 @@
 # # 21 · How good is it? Agreement with people, and what guessing gets
 #
 # **Needs** unit vectors (lesson 9), a trained encoder (lesson 18, trained again in seconds).
-# **Gives** Pearson's r, average precision, their intervals and baselines; why ties earn nothing.
+# **Gives** Pearson's r, average precision, their intervals and baselines; what ties earn.
 # **Time** 70 minutes, in two parts; the second begins at "Average precision".
 #
 # **In thirty seconds.** A score is half a result. The other half is its interval, and
 # what the simplest methods get. On 120 pairs an r of 0.6 is known to about ± 0.12. Comparing two
-# systems pair by pair is 1.4 to 4.5 times as sharp as taking them for independent, and still does
+# systems pair by pair is 1.5 to 4.4 times as sharp as taking them for independent, and still does
 # not tell weighted words from a trained encoder. And on our lists guessing gets a MAP of 0.645.
 #
 # A similarity correlates with people's at r = 0.60. What does such a number mean, how certain is

@@ -105,8 +105,8 @@ check(1, mean_cosine, judge_mean_cosine)
 # %% [markdown]
 # ## Real sentences
 #
-# We train the default encoder with 200 numbers on 35,566 of 42,888 pairs of `chitchat-dataset`, from
-# the counted start (lesson A): at our scale of 15, and at 40, to see the effect enlarged. All vectors
+# We train the default encoder with 200 numbers on 35,566 of 42,888 pairs of `chitchat-dataset`, in
+# up to 140 steps of 256, from the counted start (lesson A): at our scale of 15, and at 40, to see the effect enlarged. All vectors
 # below are those of sentences of dev, each text once.
 
 # %%
@@ -232,13 +232,13 @@ expect(history[40.0][140][3] - history[40.0][80][3], -1, 3, "effective scale: 14
 # %% [markdown]
 # λ₁ is the largest at s = 40. From 10 to 40 the scale grows fourfold, and so does the effective
 # scale at the start, from 9 to 36; after 80 steps it is 9 to 12 for all four. At 10, where the loss
-# begins at ln K, it *rises*, from 9.0 to 9.5. The layers of the reply turn the knob first: at s = 15
+# begins at ln K, it *rises*, from 8.9 to 9.5. The layers of the reply turn the knob first: at s = 15
 # they do so alone (‖m‖² is 0.39, and λ₁ of u has not risen). At s = 40 that is not enough, and u
 # moves as well. With 60 more steps the effective scale stays where it is, or rises by up to 0.7.
 #
 # At 10 and 15 λ₁ stays near that of the start or below. So frequent words by themselves are not the
-# reason: they are the same at every scale. The spread of the wrong scores is 0.10 to 0.16 times the
-# effective scale, before training and after, so the formula holds within a factor of 1.7.
+# reason: they are the same at every scale. The spread of the wrong scores is 0.10 to 0.15 times the
+# effective scale, before training and after, so the formula holds within a factor of 1.6.
 #
 # ## Hubs
 #
@@ -250,7 +250,7 @@ expect(history[40.0][140][3] - history[40.0][80][3], -1, 3, "effective scale: 14
 #
 # Let N(x) be the number of sentences that have x among their ten nearest. Its mean is always 10.
 #
-# **Predict:** how large is the largest N of 2,500 sentences: 15, 50, or above 100?
+# **Predict:** how large is the largest N of 2,500 sentences, at the start and after training: 15, 50, or above 100?
 
 # %%
 def hub_counts(u, k=10):
@@ -330,7 +330,7 @@ expect(hits[1].mean() - hits[20].mean(), 1, 8, "P@1 lost if 20 are removed inste
 
 # %% [markdown]
 # At scale 40 removing one direction gives back three points, 15.9 → 19.2 (four to five in other seeds).
-# Removing twenty loses most of that again, because from the second on the directions tell sentences apart.
+# Removing twenty loses most of that again, because later directions tell sentences apart.
 # A training at scale 15 has 20.7 with nothing removed (in five seeds −0.1 to 1.1 points more), and
 # removing a direction there changes it by −0.5 to 1.3: choose the scale first.
 #

@@ -7,7 +7,7 @@
 #
 # **In thirty seconds.** Count which words occur near each other, compress the table, and
 # give frequent words less weight: without a single gradient that picks the true reply among 100 in
-# one case of five. Random rows do so in one of fifteen; the weights alone bring most of the rest.
+# nearly one case of five. Random rows do so in one of eighteen; the weights alone bring most of the rest.
 #
 # A network usually starts from random numbers, and training has to find out which words belong
 # together. But a corpus can tell that before training: we only need to count which words occur near
@@ -78,7 +78,7 @@ for w, c, by_hand in ((HOT, TEA, 24 / 7), (COLD, ICE, 4), (COLD, TEA, 4 / 7)):
 # Then we take rare neighbours down. If c is the only neighbour of w, then PMI(w, c) = −ln p(c): the
 # rarer c, the larger, although there is less evidence. So the library replaces p(c) by
 # p(c)^(3/4)/Z, with Z = Σ p^(3/4). That adds ¼ ln p(c) + ln Z: a context of a tenth of the
-# frequency loses 0.58 nats more.
+# frequency loses 0.58 nats more. (From here on the table is no longer symmetric.)
 #
 # Last, we compress the rows. The singular value decomposition finds a few numbers for each word
 # from which the rows can best be rebuilt. A table of two rows, (3, 3) and (4, 4), needs only one
@@ -130,8 +130,8 @@ check(1, little_corpus, judge_little_corpus)
 # %% [markdown]
 # ## Real chat
 #
-# Now we count 80,000 pairs of `chitchat-dataset` (the code is in `before_training.py`). Words are
-# counted on train only; some of them are pieces, such as "##ing" (lesson 6). P@1 is measured on
+# Now we count the 67,373 pairs of train, of 80,736 of `chitchat-dataset` (the code is in
+# `before_training.py`). Some of the words are pieces, such as "##ing" (lesson 6). P@1 is measured on
 # dev, whose conversations do not occur in train.
 
 # %%
@@ -250,7 +250,7 @@ axes.barh(list(ladder), 100 * rate, xerr=196 * np.sqrt(rate * (1 - rate) / len(d
 axes.axvline(1, color="k", linestyle=":", linewidth=1)
 axes.invert_yaxis()
 axes.set(xlabel="P@1, per cent; dotted: guessing", ylabel="the encoder before training",
-         title="No gradient so far, and right in one case of five")
+         title="No gradient so far, and right in nearly one case of five")
 show(figure, "A_counting")
 
 # %% [markdown]
@@ -278,7 +278,7 @@ for p, low, high in ((1, 0.28, 0.4), (0.5, 0.08, 0.16), (0, 0.0499, 0.0501)):
 claim("P@1 of p = 0, points over p = 1", lead(by_p[0], by_p[1]), low=1.5)
 
 # %% [markdown]
-# With p = 1 ten directions have a third of the squared length, with p = 0 a twentieth. By P@1 p = 0
+# With p = 1 ten directions have more than a third of the squared length, with p = 0 a twentieth. By P@1 p = 0
 # is 5 points better than p = 1, and 2 better than p = ½. (120 pairs, the second column, cannot
 # tell these apart: lesson 21.)
 #

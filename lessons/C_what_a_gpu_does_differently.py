@@ -77,8 +77,8 @@ for name, made, number in (
 # %% [markdown]
 # `tanh_backward` makes three launches, layer norm twelve. Seven of the twelve go over all of x (the
 # others have one number per row) where two would do: read a row, write a row. That is why
-# `layer_norm_forward` of `fast/layers.cu` does it in one launch. A step of the paper's Transformer
-# has 13 norms forwards and 13 backwards. `tanh_backward` takes one line of CUDA, which CuPy makes a
+# `layer_norm_forward` of `fast/layers.cu` does it in one launch. A step of our Transformer
+# with the paper's six layers has 13 norms forwards and 13 backwards. `tanh_backward` takes one line of CUDA, which CuPy makes a
 # kernel of: `elementwise` in `fast/cuda.py`.
 #
 # ## 2. A device that works ahead
@@ -240,8 +240,9 @@ show(figure, "C_mantissas")
 # The same numbers, added in another order, are rounded differently. If we add them one after the
 # other, each of n partial sums is rounded, by anything up to half a *spacing*, the value of the
 # last bit there. So a rounding has the mean square spacing²/12, and if their signs are random the
-# mean squares add up. The spacing doubles whenever the total does; added up over a million numbers
-# (n = 2²⁰) the root is √(n/21) u = 224 u, with u = 2⁻²⁴. A GPU adds in pairs of pairs, and then
+# mean squares add up. The sum is about n/2. While the total doubles for the last time, n/2 roundings have
+# a spacing of about u times the final sum, with u = 2⁻²⁴: n/24 · u² relative to it. Each doubling before
+# adds an eighth of that, 8/7 in all, and the root is √(n/21) u = 224 u for a million (n = 2²⁰). A GPU adds in pairs of pairs, and then
 # each number takes part in only log₂ n roundings. (NumPy's own `sum` works nearly like this, so it
 # plays the GPU here.)
 #

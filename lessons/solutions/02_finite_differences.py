@@ -1,6 +1,6 @@
 """Solutions of lesson 2, Finite differences.
 
-1: The derivative ε f‴/3 − u f/ε² is 0 there. The square root belongs to the one-sided difference,
+1: The derivative ε f‴/3 − u F/ε² is 0 there. The square root belongs to the one-sided difference,
 whose first term is ε f″/2.
 2: Where ‖x‖ = 1 a lost division by ‖x‖ changes nothing. A lost projection is seen at any length.
 """
@@ -12,7 +12,7 @@ run_lesson(__file__)
 
 
 def solution_best_step(u, F, f3):
-    return (3 * u * F / f3) ** (1 / 3)                        # d/dε: ε f3/3 − u f/ε² = 0
+    return (3 * u * F / f3) ** (1 / 3)                        # d/dε: ε f3/3 − u F/ε² = 0
 
 
 def solution_fooling_backward(dy, cache):

@@ -4,7 +4,7 @@
 limit. The tempting 2 (1 − μ)/λ keeps the sum of the steps, η/(1 − μ), at SGD's limit.
 2: With h_k = √(0.999ᵏ) g_k, s is 0.001 ‖h‖² and m the product of h with 0.1 (0.9/√0.999)ᵏ. By
 Cauchy and Schwarz m/√s is largest if both are parallel: g_k = (0.9/0.999)ᵏ, gradients that grow by
-a ninth in each step. It is (0.1/√0.001)/√(1 − 0.81/0.999) = 7.27. One spike after silence makes
+11% in each step. It is (0.1/√0.001)/√(1 − 0.81/0.999) = 7.27. One spike after silence makes
 3.16, twelve equal gradients 6.57, as without the corrections above.
 """
 

@@ -2,7 +2,7 @@
 
 1: dv_j loses Σ p_ij u_i over the inputs i of other workers. It is zero if v = 0, as in a network
 whose last layer starts at zero, and each worker's inputs have the mean 0; or if each worker's pairs
-have a direction of their own, so that the others' p is below 10⁻¹⁵. If every pair has one, the
+have a direction of their own, so that the others' p is below 10⁻¹⁰. If every pair has one, the
 gradient itself is zero.
 2: A chunk has to travel past all other workers and end at its owner: chunk w leaves its owner's
 right neighbour, w + 1, in step 0, and is passed along as it arrives. So worker w sends w − 1 −

@@ -1,4 +1,4 @@
-"""What a split that cuts conversations is worth: memory of neighbours, measured.
+"""What a split that cuts conversations is worth: memory of neighbours and of people, measured.
 
     python tests/benchmarks/benchmark_split.py [--seeds 1 2 3]
 
@@ -11,6 +11,7 @@ without rows for bigrams. Brackets: 95% intervals over test pairs and seeds.
 
 import argparse
 import dataclasses
+import json
 import tempfile
 from itertools import islice
 from pathlib import Path
@@ -28,11 +29,13 @@ from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.layouts import Reading
 from convsim_mini.data.passes import read_splits, read_texts, word_counts
 from convsim_mini.data.prepare import Corpus
-from convsim_mini.data.split import LEFT_OUT, SPLITS, Splits, split_pairs, straightness
+from convsim_mini.data.split import (LEFT_OUT, SPLITS, Splits, split_pairs, straightness,
+                                     text_key)
 from convsim_mini.evaluation import response
-from convsim_mini.evaluation.metrics import per_cent
+from convsim_mini.evaluation.metrics import difference, per_cent
 from convsim_mini.evaluation.results import cell
 from convsim_mini.fast.threads import use_all_cores
+from convsim_mini.training.dev import QUERIES, drawn
 from convsim_mini.training.start import initial_model
 
 
@@ -62,6 +65,44 @@ def controlled(texts, splits, rng):
     return {"nothing of test's conversations": without, "half of their other pairs": held}
 
 
+def people():
+    """Who speaks in each conversation of the default corpus: name, as in Origins → set of ids."""
+    said = json.loads(default_corpus().read_bytes())
+    return {text_key(f"0 {name}"): {part["sender"] for turn in one["messages"] for part in turn}
+            for name, one in said.items()}
+
+
+def heard(origins, codes):
+    """The share of test's pairs from conversations with somebody who also speaks in train."""
+    train, test = ([of[name] for name in origins.names[codes == code, 0].tolist()]
+                   for of in [people()] for code in (0, 2))
+    speakers = set().union(*train)
+    return np.mean([bool(some & speakers) for some in test])
+
+
+def people_apart(origins, rng):
+    """Codes as in `controlled`: without train pairs of the people of test, and with such pairs.
+
+    A quarter of the people is drawn; dev and test are half of the conversations among them.
+    """
+    speakers = people()
+    everybody = sorted(set().union(*speakers.values()))
+    drawn = {*rng.permutation(everybody)[:len(everybody) // 4]}
+    names, pair_of = np.unique(origins.names[:, 0], return_inverse=True)
+    of_drawn = np.array([len(speakers[name] & drawn) / len(speakers[name])
+                         for name in names.tolist()])
+    asked = (of_drawn == 1) & (rng.random(len(names)) < 0.5)
+    dev = asked & (rng.random(len(names)) < 0.1)
+    code = np.where(of_drawn == 0, 0, LEFT_OUT)
+    without = np.where(dev, 1, np.where(asked, 2, code))[pair_of]
+    theirs = np.flatnonzero(((of_drawn > 0) & ~asked)[pair_of])
+    others, held = np.flatnonzero(without == 0), without.copy()
+    most = min(len(theirs), len(others))
+    held[rng.choice(others, most, replace=False)] = LEFT_OUT
+    held[rng.choice(theirs, most, replace=False)] = 0
+    return {"nothing of test's people": without, "their other conversations": held}
+
+
 def ranks(corpus, bigrams, seed, most):
     """The ranks of test's true replies before and after training: (n,), (n,)."""
     config = Config(seed=seed)
@@ -69,7 +110,7 @@ def ranks(corpus, bigrams, seed, most):
     steps = round(config.epochs * corpus.train.pairs / config.optim.batch_size)
     config = dataclasses.replace(config, steps=steps)
     model = initial_model(config, corpus)
-    asked = corpus.test, *response.drawn(corpus.test, most)
+    asked = corpus.test, *drawn(corpus.test, most)
     before = response.model_ranks(model, *asked)
     for _ in train_steps(model, Adaptive(model.params), config,
                          islice(batches(config, corpus.train), steps)):
@@ -85,12 +126,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         texts, _ = read_texts([default_corpus()], [], Reading(), Path(folder))
         straight = split_pairs(texts.origins)
+        share = heard(texts.origins, straight.codes)
+        print(f"split by conversation: of {share:.1%} of test's pairs somebody speaks in train, too")
         for name, splits in (("by input", by_input(texts.origins)), ("by conversation", straight)):
             corpus = corpus_of(texts, splits.codes, settings.pieces, folder)
             found = straightness(texts.origins, splits)
             words = response.of_words(response.read(corpus))["TF-IDF cosine"]
             for bigrams in (settings.bigrams, 0):
-                both = [ranks(corpus, bigrams, seed, response.QUERIES) for seed in options.seeds]
+                both = [ranks(corpus, bigrams, seed, QUERIES) for seed in options.seeds]
                 before, after = (np.concatenate(some) == 1 for some in zip(*both))
                 rows.append([f"{name}, {bigrams:,} bigrams",
                              f"{found['known'] / found['texts']:.0%}",
@@ -98,19 +141,22 @@ def main():
                 print(*rows[-1], flush=True)
         print(table(["split", "test's texts in train", "TF-IDF", "before training", "trained"],
                     rows))
-        rows = []
-        for bigrams in (settings.bigrams, 0):
-            right = {}
-            for seed in options.seeds:
-                rng = np.random.Generator(np.random.Philox(seed))
-                for name, codes in controlled(texts, straight, rng).items():
-                    corpus = corpus_of(texts, codes, settings.pieces, folder)
-                    right.setdefault(name, []).append(
-                        ranks(corpus, bigrams, seed, 5_000)[1] == 1)
-            rows.append([f"{bigrams:,} bigrams", *(cell(per_cent(np.concatenate(some)))
-                                                  for some in right.values())])
-            print(*rows[-1], flush=True)
-        print(table(["P@1 if train has …", *right], rows))
+        for two_corpora in (lambda rng: controlled(texts, straight, rng),
+                            lambda rng: people_apart(texts.origins, rng)):
+            rows = []
+            for bigrams in (settings.bigrams, 0):
+                right = {}
+                for seed in options.seeds:
+                    rng = np.random.Generator(np.random.Philox(seed))
+                    for name, codes in two_corpora(rng).items():
+                        corpus = corpus_of(texts, codes, settings.pieces, folder)
+                        right.setdefault(name, []).append(
+                            ranks(corpus, bigrams, seed, 5_000)[1] == 1)
+                less, more = (np.concatenate(some) for some in right.values())
+                rows.append([f"{bigrams:,} bigrams", cell(per_cent(less)), cell(per_cent(more)),
+                             cell(difference(np.mean, 100.0 * more, 100.0 * less))])
+                print(*rows[-1], flush=True)
+            print(table(["P@1 if train has …", *right, "more"], rows))
 
 
 if __name__ == "__main__":

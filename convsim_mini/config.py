@@ -241,7 +241,6 @@ PRESETS = {
 TITLES = {"dan": "DAN", "transformer": "Transformer"}    # of encoders, for people
 PRESET_OF = {"transformer": "transformer-small"}    # an encoder's, for --encoder; otherwise "chat"
 GROUPS = {"": Config, "text.": TextConfig, "model.": ModelConfig, "optim.": OptimConfig}
-SYNONYMS = {"lr": "learning_rate", "optim.rate": "optim.learning_rate"}    # others' name → ours
 
 
 # ---------------------------------------------------------------- settings by their dotted names
@@ -272,7 +271,7 @@ def config_from_dict(values, where=""):
     groups = {group: {} for group in GROUPS}
     for name, value in flat(values).items():
         if name not in known:
-            hint = did_you_mean(name, known, SYNONYMS)
+            hint = did_you_mean(name, known)
             raise UserError(f"{prefix}{name}: is not a setting{hint}")
         is_list = known[name].default_factory is not MISSING
         if is_list and not where and not isinstance(value, (list, tuple)):    # in `fit`

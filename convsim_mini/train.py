@@ -221,7 +221,7 @@ def main(argv=None):
     from .evaluation.after_training import pairs_of, summary    # training itself needs none of it
     with errors_in_one_line():
         workers = launched()    # with one process its methods do nothing: skip them
-    with workers.job(), errors_in_one_line("train with a lower --optim.batch_size"):
+    with workers.job(), errors_in_one_line():
         with workers.in_turn():
             given = parse(sys.argv[1:] if argv is None else argv)
             folder = given.get("resume")

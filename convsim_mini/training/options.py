@@ -8,7 +8,7 @@ import os
 from ..common.cli import Parser, UserError, python_m
 from ..common.lines import read_object
 from ..config import (
-    GROUPS, PRESET_OF, PRESETS, SYNONYMS, Config, choices_of, config_from_dict, flat, settings)
+    GROUPS, PRESET_OF, PRESETS, Config, choices_of, config_from_dict, flat, settings)
 from ..core.initial import parameter_shapes
 from ..core.model import ENCODERS
 from ..fast import PLAIN
@@ -122,7 +122,7 @@ def check_shapes(config, origin):
 def config_parser(all_options=False):
     """The parser of the training command; with all_options, its help shows every setting."""
     parser = Parser(
-        "convsim_mini.train", "Train a sentence encoder on conversations.", SYNONYMS,
+        "convsim_mini.train", "Train a sentence encoder on conversations.",
         usage="%(prog)s [options]",
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=24, width=100),
         argument_default=argparse.SUPPRESS)

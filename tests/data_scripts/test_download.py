@@ -417,7 +417,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_was_fetched(official, tmp_path, 
             run(tmp_path, "snli")
     assert list(files_below(tmp_path)) == ["downloads/snli_1.0.zip"]
     with monkeypatch.context() as patch:
-        patch.setattr(fetch, "_write", full)
+        patch.setattr(fetch, "_append", full)
         with pytest.raises(UserError, match="no source gave it"):
             run(tmp_path, "stsbenchmark")
     run(tmp_path, "snli")

@@ -80,8 +80,7 @@ def parse_dump(path, number, buckets, folder):
     """Read dump `number` and write what passes the filters to `buckets` Parquet files in `folder`.
 
     The dump's report counts its lines, the malformed ones (with some examples), the comments
-    removed for each reason, and those kept. If a dump is cut, the report says where. During
-    the work, the file `position` in the temporary folder holds the number of bytes read.
+    removed for each reason, and those kept. If a dump is cut, the report says where.
     """
     if folder.is_dir():
         return
@@ -103,9 +102,8 @@ def parse_dump(path, number, buckets, folder):
             text, reason = clean(comment)
             if reason:
                 removed[reason] += 1
-            elif out.add(comment, text, number << 40 | lines.number):
-                (temporary / "position").write_text(str(lines.position), encoding="ascii")
-        (temporary / "position").unlink(missing_ok=True)
+            else:
+                out.add(comment, text, number << 40 | lines.number)
         _write_json(temporary / "report.json", {
             "lines": lines.number, "malformed": malformed, "samples": samples, "cut": lines.cut,
             "removed": dict(sorted(removed.items())), "kept": out.kept})
@@ -121,16 +119,14 @@ class _Buckets:
                                          write_statistics=False) for k in range(buckets)]
 
     def add(self, comment, text, place):
-        """Take one comment; → True if all waiting comments have now been written."""
+        """Take one comment; write all that wait if they are many."""
         # One flat list: half a million tuples would keep the garbage collector busy.
         self.waiting[zlib.crc32(comment.link.encode()) % len(self.waiting)] += (
             comment.link, comment.id, comment.parent, text,
             zlib.crc32((comment.author or "").encode("utf-8", "replace")), place)
         self.kept += 1
-        if self.kept % AT_A_TIME:
-            return False
-        self._flush()
-        return True
+        if self.kept % AT_A_TIME == 0:
+            self._flush()
 
     def _flush(self):
         for writer, rows in zip(self.writers, self.waiting):

@@ -21,7 +21,7 @@ from data_scripts.comments import clean, read_comment
 from data_scripts.dump_files import DumpLines
 
 import synthetic_dumps
-from bombs import PIECE, long_window, one_stream, peak_below
+from bombs import long_window
 
 DELETED = ("[deleted]", "[removed]", "[deleted by user]", "[ Removed by Reddit ]")
 
@@ -299,8 +299,7 @@ def test_dumps_of_every_kind_whatever_their_name(tmp_path, kind):
                  compress(TEXT[:half]) + compress(TEXT[half:])):
         (tmp_path / "RC_2012-01").write_bytes(data)
         lines = DumpLines(tmp_path / "RC_2012-01")
-        assert list(lines) == LINES
-        assert (lines.cut, lines.number, lines.position) == (None, len(LINES), len(data))
+        assert list(lines) == LINES and (lines.cut, lines.number) == (None, len(LINES))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in COMPRESS if kind != "plain"])
@@ -320,17 +319,6 @@ def test_a_damaged_dump_gives_what_came_before_and_says_where_it_ended(
     if harm != "flipped" or kind == "xz":                     # the others notice late or never
         assert lines.cut.endswith(f" after line {len(found)}")
         assert found == LINES[:len(found)]
-
-
-@pytest.mark.parametrize("kind", ["xz", "bzip2", "zstd"])
-def test_a_dump_that_expands_to_gigabytes_takes_little_memory(tmp_path, kind):
-    make = {"xz": lambda: lzma.compress(PIECE) * 16,
-            "zstd": lambda: one_stream(zstd.ZstdCompressor()),
-            "bzip2": lambda: one_stream(bz2.BZ2Compressor(), 16)}[kind]
-    (tmp_path / "dump").write_bytes(make())
-    lines = DumpLines(tmp_path / "dump")
-    with peak_below(200_000_000):
-        assert list(lines) == [] and "a line exceeds the limit" in lines.cut
 
 
 def test_malformed_lines_and_an_end_inside_a_line_are_in_the_report(tmp_path):

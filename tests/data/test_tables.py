@@ -253,7 +253,7 @@ def test_the_list_of_messages_is_the_one_with_their_names_and_its_parts_are_text
     assert read(written(tmp_path / "a.ndjson", rows)) == [Pair("look !", "nice", "ann", "bob")]
     rows[0]["messages"][1]["content"] = {"no": "text"}
     with pytest.raises(UserError, match="""row 1: "content": dict {'no': 'text'} is not text; """
-                       "expected a str or a number, such as one of its no$"):
+                       "expected a str or a number, such as one of its no.;"):
         read(written(tmp_path / "a.ndjson", rows))
 
 
@@ -271,7 +271,7 @@ def test_empty_names_do_not_hide_others_and_thoughts_are_not_said(tmp_path):
     parts = [{"text": "hm", "thought": True}, {"text": "a"}]
     assert read_chat({"role": "user", "parts": [{"text": "q"}]},
                      {"role": "model", "parts": parts}) == [("q", "a")]
-    with pytest.raises(UserError, match="a.jsonl, row 1: a chat as its program exports it; make"):
+    with pytest.raises(UserError, match="first: row 1: a chat as its program exports it; make"):
         read_chat({"from": "8:bo", "messagetype": "RichText", "content": "q"})
 
 

@@ -197,7 +197,7 @@ def describe(name, data):
     state = f"{here} of {len(files)} files here" if here else "not here"
     state = "here" if here == len(files) else state
     lines = [f"{name}: {state}", f"    for      {dataset.use}",
-             f"    size     {dataset.size}", f"    licence  {dataset.licence}"]
+             f"    licence  {dataset.licence}"]
     for archive in dataset.archives:
         first, *others = archive.sources
         fallbacks = ", ".join(urlsplit(source.url).hostname for source in others)

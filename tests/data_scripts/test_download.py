@@ -336,7 +336,7 @@ def test_list_tells_what_is_here(official, contents, tmp_path, capsys):
     for line in ("stsbenchmark: here\n", "cqa: 1 of 5 files here\n", "snli: not here\n"):
         assert line in told
     for name, dataset in REGISTRY.items():
-        for fact in (name, dataset.use, dataset.licence, dataset.size):
+        for fact in (name, dataset.use, dataset.licence):
             assert fact in told
     assert f"source   {official.address}{WIKI} (else 127.0.0.1, 127.0.0.1)" in told
 

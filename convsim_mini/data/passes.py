@@ -5,6 +5,7 @@ alone, and by some 30 bytes a pair while split.py decides.
 """
 
 import os
+import pickle
 from collections import Counter
 from functools import partial
 from itertools import chain
@@ -43,7 +44,8 @@ class Texts(NamedTuple):
 def read_texts(paths, off, reading, folder):
     """Do the first pass, and write files into a folder; → Texts, a report.
 
-    off: filters to skip
+    off: filters to skip. Processes hand over results in files, because Python waits forever if a
+    process is killed while it is sending one.
     """
     places = {}
     report = {"read": 0, "malformed": 0, "removed": Counter(), "lost": {}, "examples": []}
@@ -61,9 +63,11 @@ def read_texts(paths, off, reading, folder):
           progress(total=sum(Path(part).stat().st_size for path in paths
                              for part in parts_of(path)),
                    desc="reading", unit="B", unit_scale=True) as bar):
+        works = ((folder / f"{number:09}", *work) for number, work in enumerate(pairs_of_files()))
         # only a few ahead; otherwise pairs would pile up before they are tokenised
-        for packed, words, origins, removed, lost, examples in map_in_order(
-                workers, partial(_tokenize, off=off), pairs_of_files(), 4 * os.cpu_count()):
+        for path in map_in_order(workers, partial(_tokenize, off=off), works, 4 * os.cpu_count()):
+            packed, words, origins, removed, lost, examples = pickle.loads(path.read_bytes())
+            path.unlink()
             ours = np.array([places.setdefault(word, len(places)) for word in words], np.int32)
             append(folder / "all", packed._replace(ids=ours[packed.ids]), **origins._asdict())
             report["removed"].update(removed)
@@ -74,23 +78,24 @@ def read_texts(paths, off, reading, folder):
 
 
 def _tokenize(work, off=()):
-    """Do a process's work on (the file's number, Pairs).
+    """Do a process's work on (path, the file's number, Pairs); → the path.
 
-    → of the pairs that are kept the sentences, as a Packed of places in a list of words; this list;
-    their Origins; how many are removed, by side and rule; the last of each such; and the first that
-    are kept, as written
+    It pickles of the pairs that are kept the sentences, as a Packed of places in a list of words;
+    this list; their Origins; how many are removed, by side and rule; the last of each such; and the
+    first that are kept, as written.
     """
-    file, pairs = work
+    path, file, pairs = work
     rules = [left_out(pair, off) for pair in pairs]
     kept = [pair for pair, rule in zip(pairs, rules) if not rule]
     sentences = [tokenize(text) or [""] for pair in kept for text in pair[:2]]
     places = {word: place for place, word in enumerate(dict.fromkeys(chain(*sentences)))}
     ids = np.array([places[word] for tokens in sentences for word in tokens], np.int32)
-    return (Packed(ids, offsets_of([*map(len, sentences)])), [*places],
-            origins_of(sentences, [pair.conversation for pair in kept], file),
-            Counter(filter(None, rules)),
-            {rule: pair[:2] for pair, rule in zip(pairs, rules) if rule},
-            [pair[:2] for pair in kept[:EXAMPLES]])
+    path.write_bytes(pickle.dumps((
+        Packed(ids, offsets_of([*map(len, sentences)])), [*places],
+        origins_of(sentences, [pair.conversation for pair in kept], file),
+        Counter(filter(None, rules)), {rule: pair[:2] for pair, rule in zip(pairs, rules) if rule},
+        [pair[:2] for pair in kept[:EXAMPLES]])))
+    return path
 
 
 def origins_of(sentences, conversations, file=0):

@@ -231,11 +231,3 @@ def test_only_adjacent_turns_of_different_speakers_make_a_pair(tmp_path, monkeyp
     path = written(tmp_path / "dataset.json", json.dumps(conversations))
     monkeypatch.setattr(formats, "default_corpus", lambda: path)
     assert read(path) == [Pair("hi there", "hey"), Pair("you?", "fine"), Pair("one", "two")]
-
-
-@pytest.mark.parametrize("messages", ["7", '"[]"', '{"role": "user"}'])
-def test_a_chat_that_is_no_list_is_named(tmp_path, messages):
-    good = '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}'
-    (tmp_path / "a.jsonl").write_text(f'{good}\n{{"messages": {messages}}}\n')
-    with pytest.raises(UserError, match="row 2: messages of type .*, expected a list"):
-        [*read_rows(tmp_path / "a.jsonl")]

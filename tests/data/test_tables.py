@@ -177,6 +177,8 @@ def test_a_log_is_read_in_order_of_time_and_long_silence_is_no_answer(times, tmp
     ("a.csv", 'question,answer\n"q\nq",a\n1,2,3\n', [], "row 3: 3 columns, expected 2 (as in"),
     ("a.tsv", "\n\n", [], "holds no row below"),
     ("a.jsonl", '{"messages": [{"role": "user", "content": "q"}]}', [], "no message in it answers"),
+    ("a.jsonl", '{"messages": [{"role": "user", "content": "q"}]}\n{"messages": 7}', [],
+     "row 2: messages of type int, expected a list"),
     ("a.jsonl", '{"answers": [{"author": "a", "text": "b"}]}', [], "must have role and content"),
     ("a.csv", ",answers\n1,b\n", [], 'it has "", answers (the first line of a'),
     ("a.csv", "question,answer\nq,a\n".encode("gb18030") + "打印机".encode("gb18030"), [],

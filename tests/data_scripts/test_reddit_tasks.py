@@ -166,7 +166,6 @@ def test_stats_are_those_of_the_packed_pairs(whole, capsys, monkeypatch):
     monkeypatch.setattr(stats, "AT_A_TIME", 1_000)
     monkeypatch.setattr(stats, "LONGEST", 30)
     stats.main([str(whole[0])])
-    (whole[0] / "stats.png").unlink()
     printed = capsys.readouterr().out.splitlines()
     pairs = [pair for part in read_rows(whole[0] / "pairs.jsonl.zst") for pair in part.pairs
              if not left_out(pair)]

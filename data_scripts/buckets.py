@@ -1,19 +1,16 @@
 """The two kinds of task that turn dumps into pairs: parse one dump into buckets, join one bucket.
 
 A task reads finished files, writes to a temporary folder, and renames that folder when it is
-complete. So a task may be killed, repeated, or run on two machines at the same time: the bytes in
-the finished folder are always the same.
+complete. So a task may be killed and repeated: the bytes in the finished folder are always the same.
 
     .convsim_mini.work/parsed/00003/bucket-007.parquet, report.json   what dump 3 holds for bucket 7
     .convsim_mini.work/joined/007/pairs.parquet, pairs.jsonl.zst, report.json
 """
 
 import json
-import os
 import shutil
 import zlib
 from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -21,11 +18,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from convsim_mini.common.files import workplace
+from convsim_mini.common.files import new_folder
 from convsim_mini.common.lines import zstd
 from data_scripts.comments import clean, read_comment
 from data_scripts.dump_files import DumpLines
 
+AGAIN = "what is finished is kept: run the same command again"
 AT_A_TIME = 250_000    # comments held in memory until they are written
 MEMORY = "1GB"         # that duckdb may take for a join; what needs more goes to disk
 SAMPLES = 10           # malformed lines of a dump shown in its report
@@ -56,24 +54,6 @@ JOIN = """
 """
 
 
-@contextmanager
-def finished_folder(folder):
-    """Yield a new folder to write in. At the end it is renamed to `folder`.
-
-    If two tasks make the same folder, the one that ends first wins.
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with workplace(folder.parent) as beside:
-        temporary = beside / folder.name
-        temporary.mkdir()
-        yield temporary
-        try:
-            os.rename(temporary, folder)
-        except OSError:                                       # "exists", "not empty", …
-            if not folder.is_dir():
-                raise
-
-
 # ---------------------------------------------------------------- parse a dump
 
 def parse_dump(path, number, buckets, folder):
@@ -85,7 +65,7 @@ def parse_dump(path, number, buckets, folder):
     if folder.is_dir():
         return
     lines, removed, malformed, samples = DumpLines(path), Counter(), 0, []
-    with finished_folder(folder) as temporary, _Buckets(temporary, buckets) as out:
+    with new_folder(folder, AGAIN) as temporary, _Buckets(temporary, buckets) as out:
         for line in lines:
             try:
                 comment = read_comment(line)
@@ -155,7 +135,7 @@ def join_bucket(bucket, dumps, work):
         return
     files = [str(work / "parsed" / f"{number:05d}" / f"bucket-{bucket:03d}.parquet")
              for number in range(dumps)]
-    with finished_folder(folder) as temporary, duckdb.connect() as database:
+    with new_folder(folder, AGAIN) as temporary, duckdb.connect() as database:
         # One thread: the order of work must not show, and there is one process per core already.
         database.execute(f"SET threads = 1; SET memory_limit = '{MEMORY}'")
         database.execute(f"SET temp_directory = {_sql(temporary / 'spill')}")

@@ -1,7 +1,7 @@
 """The two kinds of task that turn dumps into pairs: parse one dump into buckets, join one bucket.
 
 A task reads finished files, writes to a temporary folder, and renames that folder when it is
-complete. So a task may be killed and repeated: the bytes in the finished folder are always the same.
+complete. So a task may be killed and repeated: the bytes in the finished folder are the same.
 
     .convsim_mini.work/parsed/00003/bucket-007.parquet, report.json   what dump 3 holds for bucket 7
     .convsim_mini.work/joined/007/pairs.parquet, pairs.jsonl.zst, report.json

@@ -14,7 +14,6 @@ from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.data import formats
 from convsim_mini.data.formats import EMPTY
 from convsim_mini.data.pairs import Pair, read_rows
-from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.layouts import IN_PAIRS
 
 from pair_files import read, written
@@ -201,26 +200,6 @@ def test_what_is_not_installed_is_said_with_the_command_that_installs_it(tmp_pat
         read(tmp_path / "a.parquet")
     with pytest.raises(UserError, match=re.escape(python_m("pip install chitchat-dataset"))):
         formats.default_corpus()
-
-
-@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
-def test_rows_without_a_text_are_left_out_and_counted_whatever_the_format(
-        kind, pairs, text_config, tmp_path):
-    rows = [{"question": text, "answer": reply} for text, reply in pairs]
-    for k, row in enumerate(rows[:600]):
-        row[["question", "answer"][k % 2]] = "  " if k % 3 else None
-    path = tmp_path / f"mine.{kind}"
-    if kind == "jsonl":
-        written(path, [{name: cell for name, cell in row.items() if cell is not None}
-                           for row in rows])
-    elif kind == "parquet":
-        pytest.importorskip("pyarrow.parquet").write_table(
-            pytest.importorskip("pyarrow").Table.from_pylist(rows), path)
-    else:
-        written(path, [rows[0], *(row.values() for row in rows)], {"csv": ",", "tsv": "\t"}[kind])
-    report = load_corpus([path], text_config, tmp_path / "cache").report
-    assert (report["read"], report["malformed"]) == (len(pairs), 0)
-    assert report["removed"] == {"input: no_text": 300, "response: no_text": 300}
 
 
 @pytest.mark.parametrize("name", ["messages", "conversations"])

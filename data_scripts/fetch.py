@@ -114,11 +114,11 @@ def _append(response, part, limit):
           tqdm(total=length and size + int(length), initial=size, desc=part.stem, unit="B",
                unit_scale=True, leave=False) as bar):
         # not decoded: many servers call a .tar.gz a tar with the content encoding gzip
-        while chunk := response.raw.read(CHUNK, decode_content=False):
+        while size <= limit and (chunk := response.raw.read(CHUNK, decode_content=False)):
             size += len(chunk)
-            if size > limit:
-                part.unlink()
-                raise UserError(f"{response.url}: sends more than {limit:,} bytes, the limit for "
-                                "this set; it was removed: ask where it comes from")
             file.write(chunk)
             bar.update(len(chunk))
+    if size > limit:
+        part.unlink()
+        raise UserError(f"{response.url}: sends more than {limit:,} bytes, the limit for this set; "
+                        "it was removed: ask where it comes from")

@@ -26,7 +26,6 @@ NEW = "--cache cache --run new --steps 4 --evaluations 1"    # with SMALL after 
 CASES = """
 train --stepz 3                             | --stepz 3 --steps
 train --learning-rate 0.01                  | --learning-rate --optim.learning_rate
-train --optim.rate 0.01                     | --optim.rate --optim.learning_rate
 train --preset chatt                        | chatt chat, similarity transformer-small
 train --steps many                          | --steps many int
 train --optim.learning_rate nan             | --optim.learning_rate nan > 0

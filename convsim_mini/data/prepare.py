@@ -88,7 +88,6 @@ def corpus_report(report):
     if report["cut"]:
         counts += [(f"conversations too long for one split, cut every {BLOCK} pairs",
                     report["cut"]), ("left out: between two splits", report["between"])]
-    rows = [[what, f"{number:,}"] for what, number in counts]
     shown = "".join(f"  {one_line(text, 50)} → {one_line(reply, 50)}\n"
                     for text, reply in report["examples"])
     lost = []
@@ -98,7 +97,8 @@ def corpus_report(report):
             text = report["lost"][of_rule[0]][of_rule[0].startswith("response")]
             lost.append(f"Removed, for example (--text.filters_off {rule} keeps such texts): "
                         f"{one_line(text, 100)}")
-    counted = table(["the corpus, after the paper's filters", ""], rows)
+    counted = table(["the corpus, after the paper's filters", ""],
+                    [[what, f"{number:,}"] for what, number in counts])
     return "\n\n".join(filter(None, [counted, "\n".join(lost), f"The first pairs:\n{shown}"]))
 
 

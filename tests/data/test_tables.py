@@ -21,17 +21,6 @@ from pair_files import read, written
 PAIRS = [("how are you, friend?", "fine,\nthanks"), ("a; b", 'she said "no"'), ("é", "à")]
 
 
-@pytest.mark.parametrize("delimiter", [",", ";"])
-@pytest.mark.parametrize("header, columns", [
-    (["id", "Question", "ANSWER"], []), (["id", "frage", "antwort"], ["frage", "antwort"]),
-    (["response", "antwort", "frage"], ["antwort", "frage"])])
-def test_csv_with_the_columns_of_its_header_or_those_that_are_named(
-        header, columns, delimiter, tmp_path):
-    rows = [header, *([k, *pair] for k, pair in enumerate(PAIRS))]
-    path = written(tmp_path / "mine.csv", rows, delimiter)
-    assert read(path, columns) == [Pair(*pair) for pair in PAIRS]
-
-
 @pytest.mark.parametrize("header", [
     *([name, "output"] for name in IN_PAIRS["input"]),
     *(["query", name] for name in IN_PAIRS["response"]),

@@ -214,21 +214,6 @@ def test_cleaning(body, expected):
     assert clean(read_comment(line(body=body))) == expected
 
 
-REMOVED = {"long": {"body": "a" * 350}, "not_alphabetic": {"body": "2 + 2 = 4 ok"},
-           "link_or_mention": {"body": "/r/all of it"}, "bot": {"author": "HelpfulBot"},
-           "deleted": {"body": "[removed]"}, "only_links": {"body": "[](/abcdefghijklmnopqrst)"}}
-
-
-@pytest.mark.parametrize("reason", list(REMOVED))
-def test_a_comment_removed_takes_part_neither_as_input_nor_as_response(tmp_path, reason):
-    one, three = line(id="c1", parent="t3_p"), line(id="c3", parent="t1_c2")
-    two = line(id="c2", parent="t1_c1")
-    assert len(pairs_of(tmp_path / "all", [one, two, three])) == 2
-    two = line(id="c2", parent="t1_c1", **REMOVED[reason])    # answer to one, answered by three
-    assert pairs_of(tmp_path / "less", [one, two, three]) == []
-    assert report_of(tmp_path / "less" / "parsed" / "00000")["removed"] == {reason: 1}
-
-
 # ---------------------------------------------------------------- pairing
 
 def test_children_before_parents_parents_that_never_come_and_threads_apart(tmp_path):

@@ -13,8 +13,6 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from ..common.files import UNREADABLE, load_arrays, locked, save_arrays, workplace
 from ..common.cli import UserError, one_line, say, user_errors
 from ..common.show import table
@@ -24,9 +22,9 @@ from .formats import default_corpus, parts_of
 from .layouts import FIELDS, Reading
 from .pairs import RULES
 from .passes import read_splits, read_texts, share_of, word_counts
-from .split import BLOCK, FEWEST, LEFT_OUT, SPLITS, split_pairs
+from .split import BLOCK, FEWEST, LONG, SPLITS, split_pairs, straightness
 
-FORMAT = 19
+FORMAT = 18
 ARRAYS = [f"{split}.{name}" for split in SPLITS for name in Split._fields[:3]]
 
 
@@ -84,10 +82,14 @@ def corpus_report(report):
               *((f"removed, {side}: {text}", report["removed"].get(f"{side}: {rule}", 0))
                 for rule, text in RULES.items() for side in FIELDS),
               *((f"kept for {split}, from {report['conversations'][split]:,} conversations", number)
-                for split, number in report["kept"].items())]
+                for split, number in report["kept"].items()),
+              (f"texts of test, {LONG} characters or more", report["texts"]),
+              ("such texts that train holds too, from others", report["known"])]
     if report["cut"]:
         counts += [(f"conversations too long for one split, cut every {BLOCK} pairs",
                     report["cut"]), ("left out: between two splits", report["between"])]
+    rows = [[what, f"{number:,}"] for what, number in counts]
+    rows.append(["wrong candidates from the same conversation, test", f"{report['same']:.1%}"])
     shown = "".join(f"  {one_line(text, 50)} → {one_line(reply, 50)}\n"
                     for text, reply in report["examples"])
     lost = []
@@ -97,8 +99,7 @@ def corpus_report(report):
             text = report["lost"][of_rule[0]][of_rule[0].startswith("response")]
             lost.append(f"Removed, for example (--text.filters_off {rule} keeps such texts): "
                         f"{one_line(text, 100)}")
-    counted = table(["the corpus, after the paper's filters", ""],
-                    [[what, f"{number:,}"] for what, number in counts])
+    counted = table(["the corpus, after the paper's filters", ""], rows)
     return "\n\n".join(filter(None, [counted, "\n".join(lost), f"The first pairs:\n{shown}"]))
 
 
@@ -150,10 +151,8 @@ def _prepare(paths, text, reading, vocabulary, parts):
                             "expected messages and different replies; name two other columns: "
                             "--columns INPUT RESPONSE")
     splits = split_pairs(texts.origins)
-    of_split = {name: splits.units[splits.codes == code] for code, name in enumerate(SPLITS)}
-    kept = report["kept"] = {name: len(units) for name, units in of_split.items()}
-    report["conversations"] = {name: len(np.unique(units)) for name, units in of_split.items()}
-    report |= {"cut": splits.cut, "between": int((splits.codes == LEFT_OUT).sum())}
+    kept = report["kept"] = dict(zip(SPLITS, (int((splits.codes == k).sum()) for k in range(3))))
+    report |= straightness(texts.origins, splits)
     if min(kept.values()) < FEWEST:
         went = ""
         for name, number in report["removed"].most_common(2):

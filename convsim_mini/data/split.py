@@ -188,3 +188,28 @@ def _ways(lowest, units):
     before = offsets_of(np.bincount(units, minlength=len(lowest))[order])    # pairs
     share = before[np.searchsorted(lowest[order], lowest)] / max(1, len(units))
     yield from ((share < part, share < 2 * part) for part in (0.1, 0.2, 0.3))
+
+
+def straightness(origins, splits):
+    """How straight these Splits are, for the corpus's report: a dict.
+
+    conversations: units by split; cut: how many were too large; between: pairs left out because
+    they would connect two splits; texts, known: how many different texts of LONG characters or more
+    test has, and how many of them train has as well; same: how often a wrong candidate of a test
+    pair is from its own unit
+    """
+    (keys, _, long), (codes, units, cut) = origins, splits
+    test = codes == 2
+    texts = np.append(np.sort(keys[test][long[test]]), HIGHEST)
+    known = np.zeros(len(texts), bool)
+    for some in in_parts(len(codes)):
+        of_train = keys[some][long[some] & (codes[some] == 0)[:, None]]
+        place = np.searchsorted(texts, of_train)
+        known[place[texts[place] == of_train]] = True
+    sizes = np.bincount(units[test])
+    total = max(2, sizes.sum())
+    return {"conversations": {split: int((np.bincount(units[codes == code]) > 0).sum())
+                              for code, split in enumerate(SPLITS)},
+            "cut": cut, "between": int((codes == LEFT_OUT).sum()),
+            "texts": int((texts[1:] != texts[:-1]).sum()), "known": int(known.sum()),
+            "same": float((sizes * (sizes - 1)).sum() / (total * (total - 1)))}

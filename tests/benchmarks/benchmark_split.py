@@ -28,7 +28,7 @@ from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.layouts import Reading
 from convsim_mini.data.passes import read_splits, read_texts, word_counts
 from convsim_mini.data.prepare import Corpus
-from convsim_mini.data.split import LEFT_OUT, SPLITS, Splits, split_pairs
+from convsim_mini.data.split import LEFT_OUT, SPLITS, Splits, split_pairs, straightness
 from convsim_mini.evaluation import response
 from convsim_mini.evaluation.metrics import per_cent
 from convsim_mini.evaluation.results import cell
@@ -87,15 +87,13 @@ def main():
         straight = split_pairs(texts.origins)
         for name, splits in (("by input", by_input(texts.origins)), ("by conversation", straight)):
             corpus = corpus_of(texts, splits.codes, settings.pieces, folder)
-            keys, long = texts.origins.keys, texts.origins.long
-            of_test, of_train = (np.unique(keys[splits.codes == code][long[splits.codes == code]])
-                                 for code in (2, 0))
+            found = straightness(texts.origins, splits)
             words = response.of_words(response.read(corpus))["TF-IDF cosine"]
             for bigrams in (settings.bigrams, 0):
                 both = [ranks(corpus, bigrams, seed, response.QUERIES) for seed in options.seeds]
                 before, after = (np.concatenate(some) == 1 for some in zip(*both))
                 rows.append([f"{name}, {bigrams:,} bigrams",
-                             f"{np.isin(of_test, of_train).mean():.0%}",
+                             f"{found['known'] / found['texts']:.0%}",
                              *(cell(per_cent(some)) for some in (words == 1, before, after))])
                 print(*rows[-1], flush=True)
         print(table(["split", "test's texts in train", "TF-IDF", "before training", "trained"],

@@ -108,6 +108,10 @@ def test_no_text_of_dev_or_test_is_in_train(made, planted, text_config, tmp_path
                          .tolist()) for some in (SPLITS[:1], SPLITS[1:]))
     found = len(alone & train & others)
     assert found > 100 if planted else found == 0
+    in_test = {text_key(text) for text in texts if len(text) >= LONG} & set(
+        corpus.test.keys.ravel().tolist())
+    assert corpus.report["texts"] == len(in_test)
+    assert corpus.report["known"] == len(in_test & train)
 
 
 conversations = st.lists(st.lists(st.integers(0, 60), min_size=2, max_size=6), min_size=1,
@@ -166,7 +170,7 @@ def test_one_thread_of_4000_messages_is_cut_into_blocks_that_share_no_message(
     corpus = load_corpus([write(tmp_path / "a.jsonl", rows)], text_config, tmp_path / "cache")
     report, splits = corpus.report, [getattr(corpus, split) for split in SPLITS]
     kept = sum(split.pairs for split in splits)
-    assert (report["cut"], kept) == (1, 3_999 - report["between"])
+    assert (report["cut"], report["known"], kept) == (1, 0, 3_999 - report["between"])
     assert 0 < report["between"] < 60
     assert sum(report["conversations"].values()) == -(-3_999 // BLOCK)
     assert min(split.pairs for split in splits) >= 100

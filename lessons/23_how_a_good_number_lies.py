@@ -362,7 +362,7 @@ check(3, survives, judge_survives)
 # %% [markdown]
 # ## Where this lives
 #
-# - `data/split.py`: `split_pairs`; `tests/benchmarks/benchmark_split.py` counts what train and test have in common.
+# - `data/split.py`: `split_pairs`, and `straightness`, what train and test have in common, in each corpus's report.
 # - `evaluation/sts.py`: `held_back`, 1,000 pairs of STS that are read once, at the end of a round.
 # - `lessons.patient`: the fault `split-by-message`.
 # - To read further: [PolyAI's conversational datasets](https://arxiv.org/abs/1904.06472) split by thread for this

@@ -118,8 +118,8 @@ def main(argv=None):
         print(json_lines(rows_of([{"": one}])))
         return
     print(f"Learned from {kept.sum():,} pairs of STS train.\n\n{show(one)}\n\n"
-          f"The matrix is in {run.path}. evaluation.sts now shows results with and without it; "
-          "encode uses it with --tuned.")
+          f"The matrix is in {run.path}. evaluation --on sts now shows results with and without "
+          "it; encode uses it with --tuned.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every evaluation of one or more runs. Tasks without data are shown as not measured.
+"""Measure one or more runs on the paper's tasks. Tasks without data are shown as not measured.
 
     python -m convsim_mini.evaluation RUN… [--on sts cqa …] [--data DIR] [--out DIR] [--json]
 
@@ -10,12 +10,11 @@ import csv
 import io
 import sys
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
-from ..common.cli import Parser, UserError, errors_in_one_line
+from ..common.cli import Parser, errors_in_one_line
 from ..common.files import new_folder, write_text
 from ..common.show import latex, markdown, new_figure, save_figure
 from ..training.run import LOG, load_run, read_log
@@ -27,7 +26,8 @@ OPTIONS = {
                "senteval/; without it, the package's own small sets and the run's NLI data are "
                "used"},
     "--on": {"nargs": "+", "choices": EVALUATIONS, "default": [*EVALUATIONS],
-             "help": "tasks to measure (default: all; senteval takes minutes per run)"},
+             "help": "tasks to measure (default: all; senteval takes minutes per run): "
+                     + "; ".join(f"{task}: {purpose}" for task, purpose in EVALUATIONS.items())},
     "--out": {"type": Path, "metavar": "DIR", "help": "write the tables as a page, with figures, "
               "in LaTeX, and every figure as CSV, into a new folder"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
@@ -48,34 +48,21 @@ def parser_of(command, doc, *options, **of_run):
 
 
 @errors_in_one_line()
-def main(argv=None, task="", options=("--data",), **of_run):
-    """The command of one task, `python -m convsim_mini.evaluation.TASK RUN`, or that of all.
-
-    That of all reports the tasks that lack data, by --on. options, of_run: as in `parser_of`
-    """
-    doc = import_module(f".{task}", __package__).__doc__ if task else __doc__
-    if not task:
-        options, of_run = (*options, "--on", "--out"), {"nargs": "+", "help": "the runs' folders"}
-    parser = parser_of(f"evaluation.{task}".rstrip("."), doc, *options, "--device", "--json",
-                       **of_run)
-    given, found = vars(parser.parse_intermixed_args(argv)), []
-    folders = given["run"] if isinstance(given["run"], list) else [given["run"]]
-    page = (new_folder(given["out"], "choose another folder with --out") if given.get("out") else
-            nullcontext())
-    with page as folder, redirect_stdout(sys.stderr if given["json"] else sys.stdout):
-        runs = [load_run(folder, given["device"]) if folder else None for folder in folders]
-        for one in given.get("on", [task]):
-            for ones in across(runs, given.get("data"), one):
-                first, *_ = ones.values()
-                if first.absent and task:
-                    raise UserError(first.absent)
-                if first.absent or not given["json"]:
-                    print(show(ones) + "\n")
-                found.append(ones)
+def main(argv=None):
+    """The command: print every table as soon as it is measured."""
+    parser = parser_of("evaluation", __doc__, *OPTIONS, nargs="+", help="the runs' folders")
+    options, found = parser.parse_intermixed_args(argv), []
+    page = (new_folder(options.out, "choose another folder with --out") if options.out
+            else nullcontext())
+    with page as folder, redirect_stdout(sys.stderr if options.json else sys.stdout):
+        runs = [load_run(run, options.device) for run in options.run]
+        for ones in across(runs, options.data, options.on):
+            print(show(ones) + "\n")
+            found.append(ones)
         if folder:
             write_page(folder, runs, found)
-            print(f"{given['out'] / 'evaluation.md'}, figures.csv: {len(found)} tables")
-    if given["json"]:
+            print(f"{options.out / 'evaluation.md'}, figures.csv: {len(found)} tables")
+    if options.json:
         print(json_lines(rows_of(found)))
 
 
@@ -98,7 +85,7 @@ def write_page(folder, runs, found):
         part if part.startswith(r"\begin") else "% " + part.replace("\n", "\n% ")
         for part in of_latex) + "\n")
     parts = [show(ones, markdown) for ones in found]
-    parts += [f"![{name}]({name})" for name in draw(folder, [*filter(None, runs)], found)]
+    parts += [f"![{name}]({name})" for name in draw(folder, runs, found)]
     write_text(folder / "evaluation.md", "\n\n".join(parts) + "\n")
 
 

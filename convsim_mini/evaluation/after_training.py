@@ -14,7 +14,7 @@ from .results import Measured, show
 
 def pairs_of(data):
     """The STS set of a folder, or our own set, as (its name, the Sts). Raises UserError."""
-    files = sts.find(data)                                    # evaluation.sts shows all of them
+    files = sts.find(data)                                    # `evaluation` shows all of them
     split = next((split for split in ("dev", "train") if split in files), "built-in set")
     return split, sts.read(files.get(split, sts.OWN))
 

@@ -1,7 +1,5 @@
 """Question ranking: which of ten questions ask the same thing? (SemEval-2016 Task 3, subtask B)
 
-    python -m convsim_mini.evaluation.cqa [RUN] [--data DIR]
-
 A run's score for a candidate is the cosine of the two texts. The baselines are the search engine's
 order, TF-IDF, and the baselines of STS. Without a run, only the baselines are scored.
 """
@@ -150,9 +148,3 @@ def top_ten(questions, scores):
     relevant = [[candidate.relevant for candidate in question.candidates] for question in questions]
     ends = np.cumsum([len(of_question) for of_question in relevant])
     return np.stack([*map(top_of_ranking, relevant, np.split(scores, ends[:-1]))])
-
-
-if __name__ == "__main__":
-    from .__main__ import main
-    main(None, "cqa", nargs="?",
-         help="the run's folder; without it, only the baselines are scored")

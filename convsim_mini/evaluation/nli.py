@@ -1,6 +1,4 @@
 """Natural language inference: does one sentence follow from another? (the paper's §4.2, Table 2)
-
-    python -m convsim_mini.evaluation.nli RUN [--data DIR]
 """
 
 import numpy as np
@@ -55,8 +53,3 @@ def note(name, pairs, scores):
         f"Of {row.sum():,} pairs labelled {label}, it classifies "
         + ", ".join(f"{n:,} as {other}" for other, n in zip(LABELS, row)) + "."
         for label, row in zip(LABELS, matrix))
-
-
-if __name__ == "__main__":
-    from .__main__ import main
-    main(None, "nli")

@@ -1,7 +1,5 @@
 """Response prediction: how often is the true reply among the best N of 100? (the paper's Table 1)
 
-    python -m convsim_mini.evaluation.response RUN
-
 P@N is also called recall@N, and P@1 is also called 1-of-100 ranking accuracy. The pairs are the
 test split of the run's own corpus. The baselines are the same model before training, TF-IDF and
 BM25. A second row is the run with words, as in search (ours): the run's score plus a weight times
@@ -145,8 +143,3 @@ def tfidf_vectors(corpus, split, pairs):
     """TF-IDF vectors of the inputs and responses of pairs (n,) of a split: CSR (n, words) each."""
     frequencies = fitted_on_train(corpus.train, corpus.vocabulary.size)
     return [tfidf(packed, *frequencies) for packed in sides(split, pairs)]
-
-
-if __name__ == "__main__":
-    from .__main__ import main
-    main(None, "response", options=())

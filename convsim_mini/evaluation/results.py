@@ -67,8 +67,8 @@ def json_lines(rows):
 def measured(encode, folder, tasks, choosing=False):
     """Yield a Measured for every data set of these tasks, and for every task that lacks data.
 
-    encode: a Run; or a function from a list of n texts to vectors (n, d), such as every library of
-    sentence embeddings has; or None to measure only the baselines
+    encode: a Run, or a function from a list of n texts to vectors (n, d), such as every library of
+    sentence embeddings has
     folder: of the data; None: the package's small sets; choosing: no baselines, only data sets that
     pass `to_choose_by`. Raises UserError for damaged files.
     """
@@ -85,23 +85,24 @@ def measured(encode, folder, tasks, choosing=False):
             if choosing and not of_task.to_choose_by(name):
                 continue
             dataset = of_task.read(source)
-            scores = of_task.scores(run, dataset, encode) if encode else {}
+            scores = of_task.scores(run, dataset, encode)
             baselines = {} if choosing else of_task.baselines(run, dataset)
             yield Measured(task, name, dataset, scores, baselines)
 
 
-def across(runs, folder, task):
-    """The Measured of a task as `show` takes them: one dict for each title of a data set.
+def across(runs, folder, tasks):
+    """Yield the Measured of Runs as `show` takes them: one dict for each title of a data set.
 
-    runs: Runs, or None to measure only the baselines; a single one has no name
+    A single run has no name.
     """
-    titles = {}
-    for run in runs:
-        name = run.name if len(runs) > 1 else ""
-        for one in measured(run, folder, [task]):
-            title = name if one.absent else one.of_task.title(one.name, one.data)
-            titles.setdefault((bool(one.absent), title), {})[name] = one
-    return [*titles.values()]
+    for task in tasks:
+        titles = {}
+        for run in runs:
+            name = run.name if len(runs) > 1 else ""
+            for one in measured(run, folder, [task]):
+                title = name if one.absent else one.of_task.title(one.name, one.data)
+                titles.setdefault((bool(one.absent), title), {})[name] = one
+        yield from titles.values()
 
 
 def rows_of(found):

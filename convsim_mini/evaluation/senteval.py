@@ -1,12 +1,10 @@
 """Are vectors good features? The transfer tasks of SentEval (Conneau and Kiela 2018).
 
-    python -m convsim_mini.evaluation.senteval RUN --data DIR
-
 The encoder stays as it is; a logistic regression learns each task from its vectors. The features
 of a sentence are its vector u; those of a pair are |u − v| and the elementwise product of u and v.
 The baselines are the most frequent class and means of the run's word vectors, plain and with
 weights a/(a + p(word)). If a task's test file is missing, dev is measured, and λ is chosen on train
-only. SentEval's SNLI is in evaluation.nli.
+only. SentEval's SNLI is in nli.py.
 
 Only the classifiers need scikit-learn: pip install scikit-learn.
 SentEval's own engine takes `lambda params, batch: encoder.encode([*map(" ".join, batch)])`.
@@ -192,8 +190,3 @@ def most_frequent(task):
     train = task.parts == "train"
     seen = task.labels[train] if train.any() else task.labels
     return np.full(len(task.tested), seen.mean() if task.scored else np.bincount(seen).argmax())
-
-
-if __name__ == "__main__":
-    from .__main__ import main
-    main(None, "senteval")

@@ -1,7 +1,5 @@
 """Semantic textual similarity: do embeddings agree with people? (the paper's §4.3, Tables 3, 4)
 
-    python -m convsim_mini.evaluation.sts RUN [--data DIR]
-
 The figure is Pearson's r between people's scores and −arccos of the cosine, or, in a second row,
 the cosine itself. All baselines are cosines: of words, and of the run's embeddings of words. The
 data are the STS Benchmark and, not in the paper, SICK's trial set and SemEval's STS of 2012 to
@@ -228,8 +226,3 @@ def texts_of(sts):
 def sides(sts):
     """The places of the two sentences of each pair in texts_of: int (n,), (n,)."""
     return np.arange(2 * len(sts.sentences1)).reshape(2, -1)
-
-
-if __name__ == "__main__":
-    from .__main__ import main
-    main(None, "sts")

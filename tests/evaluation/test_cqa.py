@@ -1,6 +1,5 @@
 """Question ranking: the official files and figures, ties, and reading any XML."""
 
-import re
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.evaluation import __main__ as evaluation, cqa
+from convsim_mini.evaluation import cqa
 from convsim_mini.evaluation.metrics import ranking_scores, top_of_ranking
 from convsim_mini.evaluation.cqa import Candidate, Question, read as read_questions
 
@@ -55,14 +54,6 @@ def test_the_participants_published_map(data_folder, name):
     scores = [submitted[question.id, candidate.id] for question in questions
               for candidate in question.candidates]
     assert len(submitted) == 700 and figures(questions, scores)[0] == SUBMISSIONS[name]
-
-
-def test_the_command_without_a_run(data_folder, capsys):
-    evaluation.main(["--data", str(data_folder)], "cqa", nargs="?")
-    out = capsys.readouterr().out
-    assert "SemEval2016-Task3-CQA-QL-dev: 50 questions, 500 pairs" in out and "trained" not in out
-    # dev, test, train-part2; not test-input
-    assert len(re.findall("^TF-IDF cosine", out, re.MULTILINE)) == 3
 
 
 # ---------------------------------------------------------------- figures by hand

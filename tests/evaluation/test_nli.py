@@ -109,7 +109,7 @@ def test_a_multitask_run_learns_both(trained, nli_folder, tmp_path):
                if record["step"] > 1 and not {"dev_p1", "machine"} & record.keys())
     assert (tmp_path / "run" / "curves.png").stat().st_size > 10_000
 
-    done = command("evaluation.nli", "run", cwd=tmp_path)
+    done = command("evaluation", "run", "--on", "nli", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("SNLI dev, 200 pairs (1 left out: no label or no text)")
     figures = [float(line.split("[")[0].split()[-1]) for line in done.stdout.splitlines()[4:6]]

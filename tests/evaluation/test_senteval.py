@@ -324,7 +324,7 @@ def test_f1_the_mean_and_the_most_frequent_class_are_their_definitions():
 @pytest.mark.long
 def test_a_run_is_measured_on_all_tasks_there(small, run_copy, capsys):
     (small / "senteval" / "downstream" / "SICK" / "SICK_train.txt").unlink()
-    evaluation.main([str(run_copy), "--data", str(small)], "senteval")
+    evaluation.main([str(run_copy), "--data", str(small), "--on", "senteval"])
     title, _, header, _, *lines = capsys.readouterr().out.strip().splitlines()
     for row in ("trained", "most frequent class", "mean of own vectors",
                 "weighted mean of own vectors", "InferSent (Conneau 2018)"):

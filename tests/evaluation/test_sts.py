@@ -178,7 +178,7 @@ def test_a_year_is_the_mean_over_its_sets_plain_and_weighted():
 def test_one_command_measures_the_benchmark_and_the_years(year, tmp_path, run_copy, capsys):
     (tmp_path / "sts-dev.csv").write_text("\n".join(
         ROW.replace("4.5", f"{k / 2}").replace("Another", "Another a" * k) for k in range(9)))
-    evaluation.main([str(run_copy), "--data", str(tmp_path)], "sts")
+    evaluation.main([str(run_copy), "--data", str(tmp_path), "--on", "sts"])
     out = capsys.readouterr().out
     assert "STS dev, 9 pairs (news 9)" in out and "nan" not in out
     assert "STS STS16-en-test, 42 pairs (headlines 30, plagiarism 12)" in out

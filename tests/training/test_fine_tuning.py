@@ -59,7 +59,7 @@ def test_the_run_starts_from_the_parents_weights_and_is_compared_with_it(trained
     before, after = (load_run(folder).model.params for folder in (trained[0], tuned[0]))
     name = "encoder.linear0.weight"
     assert 0 < np.abs(before[name] - after[name]).max() < 0.1      # did not start over
-    evaluation.main([str(tuned[0])], "response")
+    evaluation.main([str(tuned[0]), "--on", "response"])
     rows = re.findall(r"^(before fine-tuning|trained) +\d", capsys.readouterr().out, re.MULTILINE)
     assert rows == ["trained", "before fine-tuning"]
 

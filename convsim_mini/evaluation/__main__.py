@@ -7,7 +7,6 @@ runs' curves on dev, the tables as tables.tex, and all figures as figures.csv.
 """
 
 import csv
-import io
 import sys
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
@@ -21,6 +20,7 @@ from ..training.run import LOG, load_run, read_log
 from . import EVALUATIONS, sts
 from .results import across, json_lines, rows_of, show
 
+ABOUT = "run", "task", "data", "row"    # of a figure
 OPTIONS = {
     "--data": {"type": Path, "help": "folder with any of stsbenchmark/, snli_1.0/, cqa/ and "
                "senteval/; without it, the package's own small sets and the run's NLI data are "
@@ -73,13 +73,12 @@ def write_page(folder, runs, found):
 
     found: a list of what `across` returns, in the order of the page
     """
-    lines = io.StringIO()
-    writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(["run", "task", "data", "row", "metric", "value", "low", "high"])
-    for row in rows_of(found):
-        about = [row.pop(name, "") for name in ("run", "task", "data", "row")]
-        writer.writerows([*about, metric, *figure] for metric, figure in row.items())
-    write_text(folder / "figures.csv", lines.getvalue())
+    with open(folder / "figures.csv", "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*ABOUT, "metric", "value", "low", "high"])
+        for row in rows_of(found):
+            about = [row.pop(name) for name in ABOUT]
+            writer.writerows([*about, metric, *figure] for metric, figure in row.items())
     of_latex = "\n\n".join(show(ones, latex) for ones in found).split("\n\n")
     write_text(folder / "tables.tex", "\n\n".join(
         part if part.startswith(r"\begin") else "% " + part.replace("\n", "\n% ")

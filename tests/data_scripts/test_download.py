@@ -129,7 +129,7 @@ def test_senteval_is_all_that_its_evaluations_find(official, tmp_path, monkeypat
     years = {year: sts.read(files[year]) for year in sts.COUNTS}
     assert years["STS16-en-test"].sentences1[0] == PAIRS[0][0]
     assert [len(year.labels) for year in years.values()] == [15, 9, 18, 15, 15]
-    assert {*files} == {"train", "dev", "test", "SICK_trial", sts.GENRES, *years}
+    assert {*files} == {"train", "dev", "test", sts.GENRES, *years}
     assert (tmp_path / "snli_1.0").is_dir()
 
 

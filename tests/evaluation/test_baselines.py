@@ -16,7 +16,7 @@ from convsim_mini.common.lines import zstd
 from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.evaluation import baselines, metrics, sts
 from convsim_mini.evaluation.baselines import (
-    bag_cosine, bag_cosines, bm25_documents, fitted_on_train, frequency_weight, means_of_words)
+    bm25_documents, fitted_on_train, frequency_weight, means_of_words, word_cosines)
 from convsim_mini.data.vectors import read_vectors
 from convsim_mini.inference.tfidf import term_counts, tfidf
 from convsim_mini.training.run import load_run
@@ -36,14 +36,15 @@ WORDS = "a cat sat on the mat while two dogs ran home".split()
     ("", "the cat", 0),
     ("", "", 0),
 ])
-def test_bag_cosine(one, other, cosine):
-    assert bag_cosine(one, other) == pytest.approx(cosine)
+def test_word_cosine(one, other, cosine):
+    assert word_cosines([one, other], [0], [1]) == pytest.approx(cosine)
 
 
-def test_a_weighted_bag_cosine_is_that_of_weighted_vectors():
+def test_a_weighted_word_cosine_is_that_of_weighted_vectors():
     weight = {"the": 0.1, "cat": 2.0, "sat": 1.0, "dog": 3.0}
     expected = (0.1**2 + 1) / math.sqrt((0.1**2 + 4 + 1) * (0.1**2 + 9 + 1))
-    assert bag_cosine("the cat sat", "the dog sat", weight.get) == pytest.approx(expected)
+    found = word_cosines(["x", "the cat sat", "the dog sat"], [1], [2], {"x": 1, **weight}.get)
+    assert found == pytest.approx(expected)
 
 
 def test_the_frequency_weight_falls_from_1_with_the_probability():
@@ -193,8 +194,10 @@ def test_known_figures_on_sts_dev(data_folder):
             for line in islice(lines, 5_000):
                 counts.update(tokenize(line))
     (dev,) = sts.read_splits(data_folder, "dev")
-    found = bag_cosines(sts.texts_of(dev), *sts.sides(dev), Vocabulary.of_pieces(counts, 30_000))
-    binary, weighted = (100 * metrics.pearson(some, dev.labels) for some in found.values())
+    weights = frequency_weight(Vocabulary.of_pieces(counts, 30_000))
+    binary, weighted = (
+        100 * metrics.pearson(word_cosines(sts.texts_of(dev), *sts.sides(dev), *some), dev.labels)
+        for some in ((), (weights,)))
     assert binary == pytest.approx(63.0, abs=1) and weighted == pytest.approx(76.0, abs=2)
 
 

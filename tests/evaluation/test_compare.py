@@ -44,7 +44,7 @@ def test_runs_stand_side_by_side(folders, tmp_path, capsys):
     tables = tables_of(capsys.readouterr().out)
     one, two = runs = [load_run(folder) for folder in folders[:2]]
     figures, leads = [], []
-    for task, row, source in ((response, "trained", response.find(None, one)["test"]),
+    for task, row, source in ((response, "trained", response.find(None, one)["own pairs"]),
                               (sts, "trained, with words", sts.OWN),
                               (cqa, "trained, with words", cqa.OWN)):
         dataset = task.read(source)
@@ -53,7 +53,7 @@ def test_runs_stand_side_by_side(folders, tmp_path, capsys):
         leads.append(task.lead(dataset, second, first))
 
     scores = tables["run"]
-    assert scores[0] == ["run", "P@1, response test", "r, sts dev", "MAP, cqa cqa-dev"]
+    assert scores[0] == ["run", "P@1, response own pairs", "r, sts dev", "MAP, cqa cqa-dev"]
     assert [row[0] for row in scores[1:]] == ["one", "two", "three", "mean of one, two"]
     for k in (0, 1):
         assert scores[1 + k][1:] == [cell(of_runs[k]) for of_runs in figures]
@@ -78,17 +78,19 @@ def test_a_group_of_seeds_is_ahead_if_the_interval_of_its_mean_lead_is_above_0(f
             run = one._replace(path=tmp_path / f"{steps}-{seed}" / MODEL, config=config)
             ones = OfRanks("cqa", "dev", corpus, {"trained": np.where(corpus < right, 1, 2)})
             results.append((run, {("cqa", "dev"): ones}))
-    figures, gaps, settings = compare.side_by_side(results)
-    assert [row[0] for row in gaps[1]][-1] == "mean of 7-0, 7-1, 7-2 − mean of 6-0, 6-1, 6-2"
+    _, gaps = compare.side_by_side(results)
+    (pair, lead), = [*gaps.items()][-1:]
+    assert pair == "mean of 7-0, 7-1, 7-2 − mean of 6-0, 6-1, 6-2"
     leads = np.array([2, 3, 2])
     half = 4.303 * np.std(leads, ddof=1) / np.sqrt(3)         # Student's t, 2 degrees of freedom
-    assert gaps[1][-1][1] == pytest.approx((7 / 3, 7 / 3 - half, 7 / 3 + half), abs=1e-3)
-    text = "\n".join(compare.texts_of((figures, gaps, settings)))
+    assert lead["P@1, cqa dev"] == pytest.approx((7 / 3, 7 / 3 - half, 7 / 3 + half), abs=1e-3)
+    text = compare.verdicts(gaps)
     assert ("mean of 7-0, 7-1, 7-2 is ahead of mean of 6-0, 6-1, 6-2: "
             "P@1, cqa dev +2.3 [+0.9, +3.8].") in text
     assert "groups were compared" not in text
-    more = [(run._replace(config=replace(run.config, steps=8)), ones) for run, ones in results[:3]]
-    text = "\n".join(compare.texts_of(compare.side_by_side(results + more)))
+    more = [(run._replace(path=run.folder / "8" / MODEL, config=replace(run.config, steps=8)), ones)
+            for run, ones in results[:3]]
+    text = compare.verdicts(compare.side_by_side(results + more)[1])
     assert "\n3 groups were compared: even if none differed" in text
 
 
@@ -103,7 +105,7 @@ class OfRanks(Measured):
 def test_what_is_absent_is_told_once(folders, tmp_path, capsys, monkeypatch):
     compare.main([*map(str, folders[:2]), "--data", str(tmp_path)])
     text = capsys.readouterr().out
-    assert tables_of(text)["run"][0] == ["run", "P@1, response test"]
+    assert tables_of(text)["run"][0] == ["run", "P@1, response own pairs"]
     assert text.count("sts: not measured. ") == text.count("cqa: not measured. ") == 1
     (folders[0].parent / "other.tsv").unlink()
     compare.main([str(folders[0]), str(folders[2])])

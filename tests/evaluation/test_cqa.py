@@ -130,11 +130,9 @@ questions = st.lists(st.builds(
 
 
 @pytest.mark.parametrize("old, new, message", [
-    ('RELQ_RANKING_ORDER="1"', 'RELQ_RANKING_ORDER="0"', 'RELQ_RANKING_ORDER "0", expected ORG'),
-    ('RELQ_RANKING_ORDER="1"', 'RELQ_RANKING_ORDER="x"', 'RELQ_RANKING_ORDER "x"'),
-    ('ANCE2ORGQ="Relevant"', 'ANCE2ORGQ="Maybe"', 'RELQ_RELEVANCE2ORGQ "Maybe"'),
-    ("<RelQSubject></RelQSubject>", "", "no RelQSubject, expected"),
-    ('RELQ_ID="R2"', "", "no RELQ_ID, expected"),
+    ('RELQ_RANKING_ORDER="1"', 'RELQ_RANKING_ORDER="x"', "'x'"),
+    ('ANCE2ORGQ="Relevant"', 'ANCE2ORGQ="Maybe"', "'Maybe'"),
+    ("<RelQSubject></RelQSubject>", "", "'RelQSubject'"),
 ])
 def test_what_is_wrong_with_a_question_is_said(tmp_path, old, new, message):
     both = [Candidate("R1", 2, False, "b"), Candidate("R2", 1, True, "")]
@@ -144,7 +142,7 @@ def test_what_is_wrong_with_a_question_is_said(tmp_path, old, new, message):
     path.write_text(first + "</OrgQuestion>" + second.replace(old, new))
     with pytest.raises(UserError) as error:
         read_questions(path)
-    assert str(error.value).startswith(f"{path}, OrgQuestion 2: {message}")
+    assert str(error.value).startswith(f"{path}, OrgQuestion 2: ") and message in str(error.value)
 
 
 def test_files_without_labels_or_of_another_task_are_passed_over(tmp_path):

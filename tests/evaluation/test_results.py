@@ -43,7 +43,7 @@ latest, 4 texts
 pieces               1.8         –
 letters              2.5         –
 
-For a toy, pieces cannot be told apart from the best baseline, letters: mean -0.8 [-1.5, +0.0], \
+pieces cannot be told apart from the best baseline, letters: mean -0.8 [-1.5, +0.0], \
 paired.
 
 A toy.
@@ -58,7 +58,7 @@ def test_a_new_evaluation_is_one_module_and_one_name_in_a_list(trained, toy, tmp
     evaluation.main([run, *toy, "--on", "toy", "nli", "--json"])
     shown = capsys.readouterr()
     assert [*map(json.loads, shown.out.splitlines())] == [
-        {"task": "toy", "data": "latest", "row": row, "mean": [mean, None, None],
+        {"run": "", "task": "toy", "data": "latest", "row": row, "mean": [mean, None, None],
          "spread": [None] * 3} for row, mean in (("pieces", 1.75), ("letters", 2.5))]
     assert shown.err.startswith(SHOWN + "nli: not measured. ")
     evaluation.main([run, *toy, "--on", "toy", "--out", str(tmp_path / "out")])
@@ -95,7 +95,7 @@ def test_better_is_only_said_where_the_paired_interval_leaves_out_0():
                           (wrong, "is behind the best baseline, mixed: MAP -")):
         one = Measured("cqa", "x", questions, {"it": trained}, {"wrong": wrong, "mixed": mixed})
         text = show(one)
-        assert f"\n\nFor ranking forum questions, it {said}" in text and "built-in set" not in text
+        assert f"\n\nit {said}" in text and "built-in set" not in text
     assert cqa.lead(questions, right, wrong) == pytest.approx([200 / 3] * 3)
     assert cqa.lead(questions, right, nearly)[1] == 0
 
@@ -107,7 +107,7 @@ def test_the_verdict_is_on_the_row_by_which_runs_are_compared_or_else_on_a_cosin
             "trained, with words": pairs.labels}
     for row in ("trained, with words", "trained, as cosine"):
         text = show(Measured("sts", "dev", pairs, rows, {"words": noise}))
-        assert f"similarity, {row} is ahead of the best baseline, words: r +" in text
+        assert f"\n\n{row} is ahead of the best baseline, words: r +" in text
         rows.popitem()
 
 

@@ -239,15 +239,7 @@ def test_text_files_of_word2vec_and_glove(tmp_path, name, head, end):
     ("cat 1 2 3\nthe 1 2\n", 'v.txt, line 2: "the 1 2", expected a word and 3 numbers'),
     ("cat 1 2 3\n2 3\n", 'v.txt, line 2: "2 3", expected a word and 3 numbers'),
     ("2 2\ncat 1 2 3\nthe 1 2 3\n", "v.txt: contains none of the 2 words in these texts"),
-    ("cat 1 2 3\nthe 1 x 3\n", 'v.txt, line 2: "the 1 x 3"'),
-    ("cat 1 2 3\nthe 1  3\n", 'v.txt, line 2: "the 1  3"'),
     ("cat 1 2 3\nthe 1 nan 3\n", 'v.txt, line 2: "the 1 nan 3"'),
-    ("cat 1 2 3\nthe 1 1e99 3\n", 'v.txt, line 2: "the 1 1e99 3"'),
-    ("cat\t1\t2\t3\n", "v.txt, line 1: "),
-    ("cat 1 2 3\n\nthe 1 2 3\n", 'v.txt, line 2: "", expected'),
-    ("Cat 1 2 3\nTHE 1 2 3\n", "v.txt: contains none of the 2 words in these texts"),
-    ("word " + "1 " * 100 + "\n" + "the 1\n",
-     'v.txt, line 2: "the 1", expected a word and 100 numbers'),
     ("the" + " x" * 100, 'v.txt, line 1: "the x x x x x x x x x x x x x x x x x x ", expected'),
 ])
 def test_a_malformed_text_file_is_one_line_that_names_the_place(tmp_path, text, message):

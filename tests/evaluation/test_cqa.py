@@ -160,15 +160,3 @@ def test_whatever_the_texts_they_are_read_as_they_were_written(tmp_path_factory,
     path = tmp_path_factory.mktemp("xml") / "a.xml"
     path.write_text(xml(written), encoding="utf-8")
     assert read_questions(path) == written
-
-
-@given(st.one_of(st.binary(max_size=200), questions.flatmap(lambda some: st.builds(
-    lambda at, piece: xml(some).encode()[:at] + piece + xml(some).encode()[at:],
-    st.integers(0, 400), st.binary(max_size=5)))))
-def test_whatever_the_bytes_they_are_read_or_refused_in_one_line(tmp_path_factory, data):
-    path = tmp_path_factory.mktemp("xml") / "a.xml"
-    path.write_bytes(data)
-    try:
-        read_questions(path)
-    except UserError as error:
-        assert str(path) in str(error) and "\n" not in str(error)

@@ -184,14 +184,6 @@ def test_a_second_stage_with_the_seed_of_the_first_sees_other_batches(trained, c
     assert np.array_equal(two.ids, next(batches_of_tasks(second, tasks)).sentences.ids)
 
 
-def test_the_papers_second_stage():
-    settings = parse_config(["--preset", "paper-multitask", "--nli", "here"])
-    assert ((settings.task, settings.nli_share, settings.steps, settings.model.nli_hidden)
-            == ("multitask", 0.05, 30_000_000, 512))
-    assert settings.optim.drop_at * settings.steps == 20_000_000    # as in the first stage
-    assert settings.optim.nli_batch_size == 128 and settings.optim.learning_rate == 0.01
-
-
 # ---------------------------------------------------------------- evaluation
 
 def test_accuracy_and_the_most_frequent_class():

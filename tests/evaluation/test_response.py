@@ -7,9 +7,8 @@ import pytest
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.core.model import embed, response_forward
-from convsim_mini.evaluation import __main__ as evaluation, cqa, response, sts
+from convsim_mini.evaluation import __main__ as evaluation, response
 from convsim_mini.evaluation.baselines import bm25_documents
-from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.inference.tfidf import document_frequency, term_counts, tfidf
 from convsim_mini.training.start import initial_model
 from convsim_mini.training.run import load_run
@@ -141,19 +140,6 @@ def test_the_weight_of_words_in_a_search_is_told_and_that_replies_recur(test_set
         assert f"--words {weight:g}: " in text
         assert ("33% of these replies answer several" in text) == (repeated == 0.5)
         assert ("P@10 says more" in text) == (repeated == 0.5)
-
-
-def test_another_model_is_scored_by_the_same_functions(run, test_set):
-    untrained = run._replace(model=initial_model(run.config, test_set.corpus))
-    expected = response.baselines(run, test_set)["before training"]
-    assert (response.scores(untrained, test_set)["trained"] == expected).all()
-    for task in (response, sts, cqa):
-        (source,) = task.find(None, run).values()
-        dataset = task.read(source)
-        one, other = (np.concatenate(
-            task.scores(which, dataset, encoder_of(which).encode)["trained"], axis=None)
-            for which in (run, untrained))
-        assert one.shape == other.shape and (one != other).any()
 
 
 def test_a_run_that_goes_on_is_compared_with_the_one_it_started_from(run, test_set, trained):

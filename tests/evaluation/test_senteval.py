@@ -1,7 +1,5 @@
 """SentEval's tasks: official files and their traps; which rows are learned from; tables."""
 
-import inspect
-import math
 import sys
 import warnings
 
@@ -9,7 +7,6 @@ import numpy as np
 import pytest
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.core.text import tokenize
 from convsim_mini.evaluation import __main__ as evaluation, baselines, senteval
 from convsim_mini.evaluation.senteval import FILES, TransferTask, learn
 from convsim_mini.inference.sentence_encoder import encoder_of
@@ -254,39 +251,3 @@ def test_each_row_learns_from_its_own_vectors(trained, monkeypatch):
     weight = baselines.frequency_weight(run.vocabulary)
     np.testing.assert_allclose(seen[4][2], (setodi + 2 * a) / 3, atol=1e-6)
     np.testing.assert_allclose(seen[6][1], weight("a") * a, atol=1e-6)
-
-
-# ---------------------------------------------------------------- SentEval's own engine
-
-def vectors_of(texts):
-    """Means of random vectors of words, on which the engine's 100 steps of scikit-learn suffice."""
-    tokens = [tokenize(text) or [""] for text in texts]
-    table = {token: np.random.default_rng([*token.encode()]).standard_normal(50)
-             for some in tokens for token in some}
-    return np.array([np.mean([table[token] for token in some], axis=0) for some in tokens],
-                    np.float32)
-
-
-@pytest.mark.filterwarnings("ignore")                         # from the engine's classifiers
-@pytest.mark.parametrize(
-    "name", [pytest.param("MR", marks=pytest.mark.long), "TREC", "MRPC"])
-def test_sentevals_own_engine_finds_what_ours_finds(
-        name, data_folder, monkeypatch, backend):
-    """The two accuracies differ by at most one standard error.
-
-    Each chooses a regularisation strength from its own grid and folds. On TREC, with 500 tested,
-    our four strengths are within 0.2 points in the folds and 0.4 on test.
-    """
-    pytest.importorskip("torch", reason="PyTorch is not installed")
-    monkeypatch.syspath_prepend(data_folder / "senteval" / "engine")
-    monkeypatch.setattr(inspect, "getargspec", lambda of: inspect.getfullargspec(of)[:4],
-                        raising=False)                        # removed in Python 3.11
-    engine = pytest.importorskip("senteval.engine", reason="SentEval's engine is missing")
-    task = senteval.read({name: found_in(data_folder)[name]})[name]
-    settings = {"task_path": str(data_folder / "senteval"), "kfold": 5, "usepytorch": False}
-    theirs = engine.SE(settings, lambda params, batch: vectors_of([*map(" ".join, batch)]),
-                       lambda params, samples: None).eval(name)["acc"]
-    with backend(backend="loky"):
-        said = learn(vectors_of(task.texts), task)
-    error = math.sqrt(theirs * (100 - theirs) / len(task.tested))
-    assert 100 * np.mean(said == task.tested) == pytest.approx(theirs, abs=error)

@@ -4,9 +4,10 @@
     print(*map(show, measured(SentenceTransformer("…").encode, "DIR", ["sts"])), sep="\\n\\n")
 
 A new task is a file that defines the functions of an Evaluation, and a name in EVALUATIONS, by
-which `evaluation` and `evaluation.compare` find it. results.py calls the functions and makes every
-table. Read response.py, then sts.py, nli.py, cqa.py and senteval.py. __main__.py is their command,
-after_training.py what training shows. search.py measures on rows and queries of anyone's own.
+which `evaluation` finds it. results.py calls the functions and makes every table. Read response.py,
+then sts.py, nli.py, cqa.py and senteval.py. __main__.py is their command, compare.py what it adds
+for several runs, after_training.py what training shows. search.py measures on rows and queries of
+anyone's own.
 """
 
 from collections.abc import Callable
@@ -40,7 +41,8 @@ class Evaluation(NamedTuple):
     scores: Callable = None     # (run, dataset, encode) → row → predictions of what is evaluated
     baselines: Callable = None  # (run, dataset) → row → predictions that it has to beat
     note: Callable = lambda name, dataset, scores: ""    # what to know along with the figures
-    COMPARED: str = ""     # the row by which `evaluation.compare` compares runs; "": it does not
+    OWN_NOTE: str = ""     # what the built-in set can and cannot show
+    COMPARED: str = ""     # the row by which runs are compared (compare.py); "": they are not
     same: Callable = lambda dataset, other: True    # do two runs' data sets hold the same inputs?
 
 

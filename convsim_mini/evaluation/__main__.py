@@ -2,6 +2,7 @@
 
     python -m convsim_mini.evaluation RUN… [--on sts cqa …] [--data DIR] [--out DIR] [--json]
 
+Several runs are also compared: paired differences, and groups of seeds.
 --out DIR writes the same tables as a page, evaluation.md, with figures 7 and 8 of the paper and the
 runs' curves on dev, the tables as tables.tex, and all figures as figures.csv.
 """
@@ -18,6 +19,7 @@ from ..common.files import new_folder, write_text
 from ..common.show import latex, markdown, new_figure, save_figure
 from ..training.run import LOG, load_run, read_log
 from . import EVALUATIONS, sts
+from .compare import comparison
 from .results import across, json_lines, rows_of, show
 
 ABOUT = "run", "task", "data", "row"    # of a figure
@@ -59,6 +61,8 @@ def main(argv=None):
         for ones in across(runs, options.data, options.on):
             print(show(ones) + "\n")
             found.append(ones)
+        if len(runs) > 1:
+            print(comparison(runs, found) + "\n")
         if folder:
             write_page(folder, runs, found)
             print(f"{options.out / 'evaluation.md'}, figures.csv: {len(found)} tables")
@@ -84,6 +88,7 @@ def write_page(folder, runs, found):
         part if part.startswith(r"\begin") else "% " + part.replace("\n", "\n% ")
         for part in of_latex) + "\n")
     parts = [show(ones, markdown) for ones in found]
+    parts += [comparison(runs, found, markdown)] if len(runs) > 1 else []
     parts += [f"![{name}]({name})" for name in draw(folder, runs, found)]
     write_text(folder / "evaluation.md", "\n\n".join(parts) + "\n")
 

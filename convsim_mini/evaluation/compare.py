@@ -1,54 +1,67 @@
 """Runs side by side: figures, paired differences, and whether a group of seeds is ahead of another.
 
-    python -m convsim_mini.evaluation.compare RUN RUN… [--data DIR]
+`evaluation RUN RUN…` shows this below its tables.
 """
 
 import dataclasses
+import re
 from collections import defaultdict
 
 import numpy as np
 import scipy
 
-from ..common.cli import UserError, errors_in_one_line, progress
 from ..common.show import table
 from ..config import flat
-from ..training.run import PLACES, load_run
-from . import EVALUATIONS, evaluation_of
-from .__main__ import parser_of
+from ..training.run import PLACES
 from .metrics import without_interval
-from .results import cell, grid, measured, names_of, show, verdict
+from .results import cell, grid, names_of, verdict
 
-NOTE = """P@1 is in per cent, on each run's own test pairs; differences are shown only for runs on
-the same pairs. r (of cosines) and MAP are × 100. Brackets hold 95% intervals: those of a run's
-difference are paired over the inputs, those of a group's over the seeds that both groups have
-(Student's t). A group, "mean of …", are runs that differ only in seed: mean ± deviation."""
+NOTE = """The runs side by side. Their differences are paired over the inputs: P@1 has none between
+runs with other test pairs. A group, "mean of …", are runs that differ only in seed: mean ±
+deviation; the interval of a group's difference is over the seeds of both groups (Student's t).
+Data sets named train or test are left out, because nothing should be chosen by them."""
 
 
-def side_by_side(results):
+def comparison(runs, found, table=table):
+    """The text that compares two or more Runs.
+
+    found: a list of what `across` returns; table: as in `show`
+    """
+    figures, gaps = side_by_side(runs, found)
+    settings = table(["setting", *names_of(runs)], differing(runs))
+    return "\n\n".join(filter(None, [
+        NOTE, grid(figures, table, corner="run"), grid(gaps, table, "+.1f", corner="difference"),
+        verdicts(gaps), "Settings that differ:", settings]))
+
+
+def side_by_side(runs, found):
     """Two tables, row → column → cell: figures, and differences from the first run or group.
 
     A figure is (value, low, high), and that of a group (mean, standard deviation). A data set that
-    some run lacks has no column. results: a list of (Run, (task, data set) → Measured)
+    some run lacks has no column.
     """
-    runs, of_runs = zip(*results)
     names, groups = names_of(runs), groups_of_seeds(runs)
     means = ["mean of " + ", ".join(names[k] for k in group) for group in groups]
     figures = {name: {} for name in names + means}
     gaps = {f"{name} − {some[0]}": {} for some in (names, means) for name in some[1:]}
-    for key, first in of_runs[0].items():
-        if first.absent or not all(key in found for found in of_runs):
+    data_sets = defaultdict(dict)                             # (task, name) → run → Measured
+    for name, one in (item for ones in found for item in ones.items()):
+        if not one.absent and one.of_task.COMPARED and not re.search(r"\b(train|test)\b", one.name):
+            data_sets[one.task, one.name][name] = one
+    for (task, name), ones in data_sets.items():
+        if len(ones) < len(runs):
             continue
-        ones = [found[key] for found in of_runs]
-        tables = [first.of_task.figures(one.data, compared(one)) for one in ones]
-        metric, *_ = tables[0]
-        column, cells = f"{metric}, {first.task} {first.name}", [table[metric] for table in tables]
+        first, *others = ones = [ones[run] for run in names]
+        row = first.of_task.COMPARED
+        metric, *_ = first.figures[row]
+        cells = [one.figures[row][metric] for one in ones]
         values = np.array([value for value, *_ in cells])
         cells += [(float(values[group].mean()), float(values[group].std(ddof=1)))
                   for group in groups]
-        leads = [over(first, one) for one in ones[1:]]
+        leads = [over(first, one) for one in others]
         leads += [over_seeds(runs, ones, values, groups[0], group) for group in groups[1:]]
-        for row, found in zip([*figures.values(), *gaps.values()], cells + leads):
-            row[column] = found
+        for of_row, shown in zip([*figures.values(), *gaps.values()], cells + leads):
+            of_row[f"{metric}, {task} {name}"] = shown
     return figures, gaps
 
 
@@ -56,12 +69,8 @@ def over(first, one):
     """How far a Measured is above the first run's: value, low, high; nan if the inputs differ."""
     if not one.of_task.same(one.data, first.data):
         return without_interval(np.nan)
-    return one.of_task.lead(one.data, compared(one), compared(first))
-
-
-def compared(one):
-    """The predictions by which a Measured is compared."""
-    return one.scores[one.of_task.COMPARED]
+    row = one.of_task.COMPARED
+    return one.of_task.lead(one.data, one.scores[row], first.scores[row])
 
 
 def over_seeds(runs, ones, values, first, group):
@@ -103,32 +112,8 @@ def verdicts(gaps):
 
 
 def differing(runs):
-    """The table of settings in which the runs differ, with their values in each run."""
+    """A row for each setting in which the runs differ: its name, then its value in each run."""
     settings = [flat(dataclasses.asdict(run.config)) for run in runs]
     rows = [[name, *(str(of_run[name]) for of_run in settings)]
             for name in settings[0] if name not in ("run", "data", "cache")]
-    return table(["setting", *names_of(runs)], [row for row in rows if len({*row[1:]}) > 1])
-
-
-@errors_in_one_line()
-def main(argv=None):
-    """The command: measure every run and print the tables."""
-    parser = parser_of("evaluation.compare", __doc__, "--data", nargs="+",
-                       help="the folders of two or more runs")
-    options = parser.parse_intermixed_args(argv)
-    if len(options.run) < 2:
-        raise UserError(f"{options.run[0]}: expected two or more runs; name another one")
-    tasks = [task for task in EVALUATIONS if evaluation_of(task).COMPARED]
-    runs = [*map(load_run, options.run)]
-    results = [(run, {(one.task, one.name): one
-                      for one in measured(run, options.data, tasks, choosing=True)})
-               for run in progress(runs, "measuring", unit=" runs")]
-    figures, gaps = side_by_side(results)
-    absent = [show(one) for _, found in results for one in found.values() if one.absent]
-    parts = [NOTE, grid(figures, corner="run"), grid(gaps, form="+.1f", corner="difference"),
-             verdicts(gaps), "Settings that differ:", differing(runs), *dict.fromkeys(absent)]
-    print("\n\n".join(filter(None, parts)))
-
-
-if __name__ == "__main__":
-    main()
+    return [row for row in rows if len({*row[1:]}) > 1]

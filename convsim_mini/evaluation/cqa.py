@@ -104,11 +104,6 @@ def title(name, questions):
     return f"{name}: {len(questions)} questions, {len(pairs_of(questions)[0])} pairs; × 100"
 
 
-def note(name, questions, scores):
-    """What the built-in set can and cannot show."""
-    return OWN_NOTE if name == BUILT_IN else ""
-
-
 def figures(questions, scores):
     """MAP, AvgRec and MRR × 100: scores (n,) → metric → (value, low, high); nan if constant."""
     ranked = np.ptp(settled(np.asarray(scores))) > 0

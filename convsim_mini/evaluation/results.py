@@ -5,7 +5,6 @@ file and compare.py call the functions of an Evaluation. published.json holds wh
 task → pattern of data sets' names → row → metric → value; and the sources.
 """
 
-import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cached_property
@@ -20,7 +19,7 @@ from ..common.cli import UserError
 from ..common.show import table
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import Run
-from . import evaluation_of
+from . import BUILT_IN, evaluation_of
 
 PUBLISHED = msgspec.json.decode(Path(__file__).with_name("published.json").read_bytes())
 WIDEST = 6    # metrics that are shown as columns; if there are more, they are shown as lines
@@ -60,34 +59,28 @@ def json_lines(rows):
     return "\n".join(msgspec.json.encode(row).decode() for row in rows)
 
 
-def measured(encode, folder, tasks, choosing=False):
+def measured(encode, folder, tasks):
     """Yield a Measured for every data set of these tasks, and for every task that lacks data.
 
     encode: a Run, or a function from a list of n texts to vectors (n, d), such as every library of
     sentence embeddings has
-    folder: of the data; None: the package's small sets
-    choosing: no baselines, and no data sets named train or test, on which others train or test
-    Raises UserError for damaged files.
+    folder: of the data; None: the package's small sets. Raises UserError for damaged files.
     """
     for task in tasks:
-        of_task = evaluation_of(task)
         try:
-            sources = of_task.find(folder, encode if isinstance(encode, Run) else None)
+            sources = evaluation_of(task).find(folder, encode if isinstance(encode, Run) else None)
         except UserError as error:
             yield Measured(task, absent=str(error))
-            continue
-        for name, source in sources.items():
-            if not choosing or not re.search(r"\b(train|test)\b", name):
-                yield measure(encode, task, name, source, not choosing)
+        else:
+            yield from (measure(encode, task, *source) for source in sources.items())
 
 
-def measure(encode, task, name, source, with_baselines=True):
+def measure(encode, task, name, source):
     """The Measured of one data set: its name and source are those that the task's `find` gives."""
     of_task, run = evaluation_of(task), encode if isinstance(encode, Run) else None
     dataset = of_task.read(source)
     scores = of_task.scores(run, dataset, encoder_of(run).encode if run else encode)
-    baselines = of_task.baselines(run, dataset) if with_baselines else {}
-    return Measured(task, name, dataset, scores, baselines)
+    return Measured(task, name, dataset, scores, of_task.baselines(run, dataset))
 
 
 def across(runs, folder, tasks):
@@ -140,7 +133,8 @@ def show(ones, table=table):
                 rows[named] = of_row
             elif str(baselines.setdefault(row, of_row)) != str(of_row):
                 baselines[named] = of_row
-        for text in (lead(one), one.of_task.note(one.name, one.data, one.scores)):
+        for text in (lead(one), one.of_task.note(one.name, one.data, one.scores),
+                     one.of_task.OWN_NOTE * (one.name == BUILT_IN)):
             texts.setdefault(text, []).append(run)
     published = first.published()
     sources = "; ".join(f"{mark}: {source}" for mark, source in PUBLISHED["sources"].items()

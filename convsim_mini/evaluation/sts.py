@@ -158,11 +158,6 @@ def title(name, sts):
     return f"STS {name}, {len(sts.labels):,} pairs ({counts}); r and rho × 100"
 
 
-def note(name, sts, scores):
-    """What the built-in set can and cannot show."""
-    return OWN_NOTE if name == BUILT_IN else ""
-
-
 def figures(sts, similarity):
     """Pearson's r of all pairs and of each genre, and Spearman's rho of all; × 100.
 

@@ -64,7 +64,6 @@ evaluation run --on cqa --data cqa-laughs   | cqa-laughs/a.xml amplification
 evaluation run --on cqa --data cqa-outside  | cqa-outside/a.xml undefined entity
 tune run                                    | --data STS
 evaluation run --on sts --out here.csv/out  | here.csv/out cannot be written
-evaluation.compare run                      | run two
 chat run --replies index                    | index replies
 encode run-nan hello                        | not finite damaged
 encode run --file good.tsv                  | 30 sentences

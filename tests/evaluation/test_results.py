@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from convsim_mini.evaluation import EVALUATIONS, __main__ as evaluation, compare, cqa, sts
+from convsim_mini.evaluation import EVALUATIONS, __main__ as evaluation, cqa, sts
 from convsim_mini.evaluation.cqa import Candidate, Question
 from convsim_mini.evaluation.metrics import difference, without_interval
 from convsim_mini.evaluation.results import Measured, PUBLISHED, cell, grid, show
@@ -68,8 +68,8 @@ def test_a_new_evaluation_is_one_module_and_one_name_in_a_list(trained, toy, tmp
     lines = (tmp_path / "out" / "figures.csv").read_text().splitlines()
     assert lines[1] == ",toy,latest,pieces,mean,1.75,nan,nan" and len(lines) == 5
     other = shutil.copytree(run, tmp_path / "other")
-    compare.main([run, str(other), *toy])
-    shown = capsys.readouterr().out
+    evaluation.main([run, str(other), *toy, "--on", "toy"])
+    _, shown = capsys.readouterr().out.split("side by side")
     assert "nan" not in shown and re.search("^run .* mean, toy latest$", shown, re.MULTILINE)
     assert re.search(r"^mean of run, other .* 1\.8 ± 0\.0$", shown, re.MULTILINE)
     assert re.search(r"^other − run .* \+0\.0 \[\+0\.0, \+0\.0\]$", shown, re.MULTILINE)

@@ -97,7 +97,7 @@ def read(path):
     if isinstance(path, list):
         return to_choose_between(*map(read, path))
     if path.is_dir():
-        rows = [row for of_set in COUNTS[path.name].items() for row in _set(path, *of_set)]
+        rows = [row for of_set in COUNTS[path.name] for row in _set(path, of_set)]
     else:
         lines = enumerate(lines_of(path, BENCHMARK.name), start=1)
         rows = [*rows_of(path, StsRow, (
@@ -111,7 +111,7 @@ def read(path):
                [row.sentence1 for row in rows], [row.sentence2 for row in rows], path.is_dir())
 
 
-def _set(folder, name, count):
+def _set(folder, name):
     """The StsRows of one set of a year.
 
     STS.input.SET.txt holds two sentences per line and, in 2016, their sources. STS.gs.SET.txt holds
@@ -120,14 +120,12 @@ def _set(folder, name, count):
     inputs, gold = (folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs"))
     texts, scores = (lines_of(path, SEMEVAL.name) for path in (inputs, gold))
     sides = (dict(zip(COLUMNS[5:], map(str.strip, text.split("\t")))) for text in texts)
-    rows = [*rows_of(gold, StsRow, (
+    if len(scores) != len(texts):
+        raise UserError(f"{gold}: {len(scores):,} lines; expected {len(texts):,}, as in "
+                        f"{inputs.name}; fetch both again with SentEval's own script")
+    return rows_of(gold, StsRow, (
         (number, {"genre": name, "score": score, **both})
-        for number, (both, score) in enumerate(zip(sides, scores), start=1) if score.strip()))]
-    if len(rows) != count or len(scores) != len(texts):
-        raise UserError(f"{gold}: {len(rows):,} scores in {len(scores):,} lines; expected "
-                        f"{count:,}, and {len(texts):,} lines as in {inputs.name}; fetch both "
-                        "again with SentEval's own script")
-    return rows
+        for number, (both, score) in enumerate(zip(sides, scores), start=1) if score.strip()))
 
 
 def scores(run, sts, encode):

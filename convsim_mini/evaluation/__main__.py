@@ -20,7 +20,7 @@ from ..common.show import latex, markdown, new_figure, save_figure
 from ..training.run import LOG, load_run, read_log
 from . import EVALUATIONS, sts
 from .compare import comparison
-from .results import across, json_lines, rows_of, show
+from .results import across, json_lines, names_of, rows_of, show
 
 ABOUT = "run", "task", "data", "row"    # of a figure
 OPTIONS = {
@@ -95,8 +95,9 @@ def write_page(folder, runs, found):
 
 def draw(folder, runs, found):
     """Draw those figures for which there are measurements; yield their names."""
-    logs = {run.name: [record for record in read_log(run.path.with_name(LOG))
-                       if "dev_p1" in record] for run in runs}
+    names = names_of(runs)
+    logs = {name: [record for record in read_log(run.path.with_name(LOG)) if "dev_p1" in record]
+            for name, run in zip(names, runs)}
     if any(logs.values()):
         with picture(folder / "curves.png", xlabel="step", ylabel="P@1 on dev (%)",
                      title="Training, each run on its own pairs") as axes:
@@ -110,8 +111,9 @@ def draw(folder, runs, found):
         run, one = next(iter(ones.items()))
         figure_7(folder / f"figure_7_{name}.png", f"{run} STS {name}".strip(), one)
         yield f"figure_7_{name}.png"
-    shares = {run.name: 100 * run.config.nli_fraction if run.config.task == "multitask" else 0.0
-              for run in runs if run.config.task in ("conversation", "multitask")}
+    shares = {name: 100 * run.config.nli_fraction if run.config.task == "multitask" else 0.0
+              for name, run in zip(names, runs)
+              if run.config.task in ("conversation", "multitask")}
     if len({*shares.values()}) > 2 and of_sts:
         figure_8(folder / "figure_8.png", shares, of_sts)
         yield "figure_8.png"

@@ -9,7 +9,7 @@ from ..inference.sentence_encoder import encoder_of
 from ..training.dev import DEV_QUERIES
 from ..training.run import describe
 from . import BUILT_IN, response, sts
-from .results import measure, measured, show
+from .results import measure, show
 
 
 def sts_of(data):
@@ -25,7 +25,8 @@ def sts_of(data):
 def summary(run):
     """Two texts: what a Run has learned, P@N on test and STS by its saved weights; what is next."""
     config, folder = run.config, run.folder
-    test, = measured(run, None, ["response"])
+    own_pairs, = response.find(None, run).items()
+    test = measure(run, "response", *own_pairs)
     corpus = test.data.corpus
     pairs = measure(run, "sts", *sts_of(config.data))
     name, model = response.before_training(run, corpus)

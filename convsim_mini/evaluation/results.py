@@ -147,13 +147,11 @@ def show(ones, table=table):
 
 
 def lead(one):
-    """A sentence: is a row of a Measured ahead of its best baseline? "" if either is missing.
+    """A sentence: is a row of a Measured ahead of its best baseline? "" if either has no figure.
 
     The row is that by which runs are compared, or the last one: in STS a cosine, as baselines are.
     It is ahead if the paired 95% interval of the difference is above 0.
     """
-    if not one.scores or not one.baselines:
-        return ""
     compared = one.of_task.COMPARED
     row = compared if compared in one.scores else [*one.scores][-1]
     metric, *_ = one.figures[row]

@@ -68,13 +68,6 @@ def find(data, run=None):
     return found | ({GENRES: both} if len(both) == 2 else {})
 
 
-def read_splits(folder, *names):
-    """The Sts of each split in DIR or DIR/stsbenchmark. Raises UserError if one is missing."""
-    wanted = [f"sts-{name}.csv" for name in names]
-    files = find_files([BENCHMARK._replace(files=wanted, needed=wanted)], folder)[BENCHMARK.name]
-    return [read(files[name]) for name in wanted]
-
-
 def held_back(train):
     """The numbers of 1,000 pairs of STS train, always the same, to be read once, at the end."""
     rng, pairs = np.random.Generator(np.random.Philox(SEED)), len(train.labels)

@@ -193,7 +193,7 @@ def test_known_figures_on_sts_dev(data_folder):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for line in islice(lines, 5_000):
                 counts.update(tokenize(line))
-    (dev,) = sts.read_splits(data_folder, "dev")
+    dev = sts.read(sts.find(data_folder)["dev"])
     weights = frequency_weight(Vocabulary.of_pieces(counts, 30_000))
     binary, weighted = (
         100 * metrics.pearson(word_cosines(sts.texts_of(dev), *sts.sides(dev), *some), dev.labels)

@@ -61,12 +61,6 @@ def test_a_new_evaluation_is_one_module_and_one_name_in_a_list(trained, toy, tmp
         {"run": "", "task": "toy", "data": "latest", "row": row, "mean": [mean, None, None],
          "spread": [None] * 3} for row, mean in (("pieces", 1.75), ("letters", 2.5))]
     assert shown.err.startswith(SHOWN + "nli: not measured. ")
-    evaluation.main([run, *toy, "--on", "toy", "--out", str(tmp_path / "out")])
-    assert f"\n\n{tmp_path}/out/evaluation.md, figures.csv: 1 tables" in capsys.readouterr().out
-    text = (tmp_path / "out" / "evaluation.md").read_text()
-    assert text.startswith("latest, 4 texts\n\n| [95% interval]") and "\n\nA toy.\n" in text
-    lines = (tmp_path / "out" / "figures.csv").read_text().splitlines()
-    assert lines[1] == ",toy,latest,pieces,mean,1.75,nan,nan" and len(lines) == 5
     other = shutil.copytree(run, tmp_path / "other")
     evaluation.main([run, str(other), *toy, "--on", "toy"])
     _, shown = capsys.readouterr().out.split("side by side")

@@ -89,16 +89,10 @@ def test_files_are_found_in_the_folder_or_below_it_and_else_it_is_said(tmp_path)
     with pytest.raises(UserError, match="lacks sts-train.csv.* folders stsbenchmark") as error:
         sts.find(tmp_path)
     assert str(tmp_path) in str(error.value)
-    with pytest.raises(UserError, match="--data is missing: name the folder .* STS Benchmark"):
-        sts.read_splits(None, "dev")
     folder = tmp_path / "stsbenchmark"
     folder.mkdir()
     (folder / "sts-dev.csv").write_text(ROW)
     assert sts.find(tmp_path) == sts.find(folder) == {"dev": folder / "sts-dev.csv"}
-    (dev,) = sts.read_splits(tmp_path, "dev")
-    assert dev.labels.tolist() == [4.5]
-    with pytest.raises(UserError, match="lacks sts-train.csv or sts-dev.csv, and so do its"):
-        sts.read_splits(tmp_path, "train", "dev")
 
 
 # ---------------------------------------------------------------- the years

@@ -89,34 +89,31 @@ def write_page(folder, runs, found):
         for part in of_latex) + "\n")
     parts = [show(ones, markdown) for ones in found]
     parts += [comparison(runs, found, markdown)] if len(runs) > 1 else []
-    parts += [f"![{name}]({name})" for name in draw(folder, runs, found)]
+    draw(folder, runs, found)
+    parts += [f"![{path.name}]({path.name})" for path in sorted(folder.glob("*.png"))]
     write_text(folder / "evaluation.md", "\n\n".join(parts) + "\n")
 
 
 def draw(folder, runs, found):
-    """Draw those figures for which there are measurements; yield their names."""
+    """Draw into a folder those figures for which there are measurements."""
     names = names_of(runs)
-    logs = {name: [record for record in read_log(run.path.with_name(LOG)) if "dev_p1" in record]
-            for name, run in zip(names, runs)}
-    if any(logs.values()):
-        with picture(folder / "curves.png", xlabel="step", ylabel="P@1 on dev (%)",
-                     title="Training, each run on its own pairs") as axes:
-            for name, log in logs.items():
+    with picture(folder / "curves.png", xlabel="step", ylabel="P@1 on dev (%)",
+                 title="Training, each run on its own pairs") as axes:
+        for name, run in zip(names, runs):
+            log = [record for record in read_log(run.path.with_name(LOG)) if "dev_p1" in record]
+            if log:
                 axes.plot(*([record[of] for record in log] for of in ("step", "dev_p1")), "o-",
                           label=name)
-        yield "curves.png"
     of_sts = {one.name: ones for ones in found for one in ones.values()
-              if one.task == "sts" and one.name in ("dev", "test") and one.scores}
+              if one.task == "sts" and one.name in ("dev", "test")}
     for name, ones in of_sts.items():
         run, one = next(iter(ones.items()))
         figure_7(folder / f"figure_7_{name}.png", f"{run} STS {name}".strip(), one)
-        yield f"figure_7_{name}.png"
     shares = {name: 100 * run.config.nli_fraction if run.config.task == "multitask" else 0.0
               for name, run in zip(names, runs)
               if run.config.task in ("conversation", "multitask")}
-    if len({*shares.values()}) > 2 and of_sts:
+    if len({*shares.values()}) > 2:
         figure_8(folder / "figure_8.png", shares, of_sts)
-        yield "figure_8.png"
 
 
 def figure_7(path, name, one):
@@ -145,12 +142,13 @@ def figure_8(path, shares, of_sts):
 
 @contextmanager
 def picture(path, **labels):
-    """The axes of a figure that is written to the path at the end, with its labels and legend."""
+    """The axes of a figure with a legend; if anything is drawn, it is written to the path."""
     figure, axes = new_figure()
     yield axes
-    axes.set(**labels)
-    axes.legend(loc="lower right")
-    save_figure(figure, path)
+    if axes.has_data():
+        axes.set(**labels)
+        axes.legend(loc="lower right")
+        save_figure(figure, path)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 from convsim_mini import train
 from convsim_mini.evaluation import __main__ as evaluation, compare, cqa, response, sts
 from convsim_mini.evaluation import evaluation_of
-from convsim_mini.evaluation.results import Measured, cell
+from convsim_mini.evaluation.results import Measured, cell, names_of
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import MODEL, load_run
 
@@ -90,6 +90,12 @@ def test_a_group_of_seeds_is_ahead_if_the_interval_of_its_mean_lead_is_above_0(f
     assert "groups were compared" not in text
     text = compare.comparison(runs, [ones])
     assert "\n3 groups were compared: even if none differed" in text
+
+
+def test_runs_of_one_name_are_told_apart_by_their_folders(folders):
+    run = load_run(folders[0])
+    other = run._replace(path=folders[1] / "one" / MODEL)
+    assert names_of([run, other]) == [str(folders[0]), str(folders[1] / "one")]
 
 
 class OfRanks(Measured):

@@ -207,7 +207,7 @@ REGISTRY = {
         {"MRPC/msr_paraphrase_test.txt": ("e219acd7f14f7e91",)})),
 
     "sick": DataSet(
-        use="relatedness and entailment: evaluation --on senteval",
+        use="entailment: evaluation --on senteval",
         licence="CC BY-NC-SA 3.0", size="not known",
         folder=f"{SENTEVAL}/SICK", kind="sick", limit=SMALL,
         archives=(

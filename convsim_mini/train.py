@@ -218,7 +218,7 @@ def finish(run, corpus):
 
 def main(argv=None):
     """The command: train or resume, then show the result. Only the first worker shows it."""
-    from .evaluation.after_training import pairs_of, summary    # training itself needs none of it
+    from .evaluation.after_training import sts_of, summary    # training itself needs none of it
     with errors_in_one_line():
         workers = launched()    # with one process its methods do nothing: skip them
     with workers.job(), errors_in_one_line():
@@ -227,7 +227,7 @@ def main(argv=None):
             folder = given.get("resume")
             config = None if folder else config_of(given)
             if config:
-                pairs_of(config.data)                         # now, so that mistakes show early
+                sts_of(config.data)                           # now, so that mistakes show early
         run = (resume(Path(folder), workers, given.get("device")) if folder
                else train(config, workers))
         if workers.rank == 0:

@@ -103,7 +103,7 @@ def sts_of_year(year, path, prefix="STS", all_scored=True):
                               inside=f"{prefix}.{kind}.{of_set}.txt"))
     return DataSet(
         use=f"similarity: the task of {year}, {sum(COUNTS[name].values()):,} scored pairs: "
-            "evaluation.sts",
+            "evaluation --on sts",
         licence="each source's own", folder=f"{SENTEVAL}/STS/{name}", kind="sts_year", limit=SMALL,
         archives=(Archive(mirrored(WIKI + path), tuple(files)),))
 
@@ -115,7 +115,7 @@ def of_senteval(use, kind, *archives):
     """
     rows = {name: count for files in FILES.values() for name, count in files.counts.items()}
     return DataSet(
-        use=f"{use}: evaluation.senteval", licence="free for research",
+        use=f"{use}: evaluation --on senteval", licence="free for research",
         folder=SENTEVAL, kind=kind, limit=SMALL,
         archives=tuple(Archive(sources, tuple(
             File(name, rows[name], *known) for name, known in files.items()), *without)
@@ -124,7 +124,7 @@ def of_senteval(use, kind, *archives):
 
 REGISTRY = {
     "stsbenchmark": DataSet(
-        use="similarity: evaluation.sts, tune",
+        use="similarity: evaluation --on sts, tune",
         licence="scores CC BY-SA 4.0, texts mixed",
         folder="stsbenchmark", kind="sts", limit=SMALL, extras=("readme.txt", "LICENSE.txt"),
         archives=(Archive(
@@ -147,7 +147,7 @@ REGISTRY = {
                    File("snli_1.0_test.jsonl", 10_000, "7bbdb0ae6dfcd8fc"))),)),
 
     "cqa": DataSet(
-        use="question ranking, SemEval Task 3 of 2016 and 2017: evaluation.cqa",
+        use="question ranking, SemEval Task 3 of 2016 and 2017: evaluation --on cqa",
         licence="free for research", folder="cqa", kind="cqa", limit=LARGE,
         archives=(
             Archive(mirrored(QCRI + "semeval2016/task3/data/uploads/"
@@ -203,7 +203,7 @@ REGISTRY = {
         {"MRPC/msr_paraphrase_test.txt": ("e219acd7f14f7e91",)})),
 
     "sick": DataSet(
-        use="relatedness and entailment: evaluation.senteval",
+        use="entailment: evaluation --on senteval",
         licence="CC BY-NC-SA 3.0", folder=f"{SENTEVAL}/SICK", kind="sick", limit=SMALL,
         archives=(
             Archive(mirrored(QCRI + "semeval2014/task1/data/uploads/sick_train.zip"), (

@@ -52,20 +52,17 @@ train --task nli --nli nowhere --pairs none.tsv  | nowhere snli_1.0_train
 train --task nli --nli nli-dev --pairs none.tsv   | nli-dev lacks snli_1.0_train snli_1.0_dev
 train --task nli --nli nli-label --pairs good.tsv | nli-label line 2 maybe
 evaluation run --on stz                     | --on stz
-evaluation.sts                              | run
-evaluation.sts . --bogus 3                  | --bogus
-evaluation.sts exported                     | exported model.safetensors
-evaluation.sts run --vectors LONG            | xxx
-evaluation.sts run-weights                  | run-weights damaged
-evaluation.sts run-none                     | run-none
-evaluation.sts run-old                      | run-old another version format 8, expected 11
-evaluation.cqa --data cqa-laughs            | cqa-laughs/a.xml amplification
-evaluation.cqa --data cqa-outside           | cqa-outside/a.xml undefined entity
-evaluation.nli run                          | run NLI
-evaluation.senteval run                     | --data
+evaluation                                  | run
+evaluation . --bogus 3                      | --bogus
+evaluation exported                         | exported model.safetensors
+evaluation run --vectors LONG               | xxx
+evaluation run-weights                      | run-weights damaged
+evaluation run-none                         | run-none
+evaluation run-old                          | run-old another version format 8, expected 11
+evaluation run --on cqa --data cqa-laughs   | cqa-laughs/a.xml amplification
+evaluation run --on cqa --data cqa-outside  | cqa-outside/a.xml undefined entity
 tune run                                    | --data STS
 evaluation run --on sts --out here.csv/out  | here.csv/out cannot be written
-evaluation.compare run                      | run two
 chat run --replies index                    | index replies
 encode run-nan hello                        | not finite damaged
 encode run --file good.tsv                  | 30 sentences

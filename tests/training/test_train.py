@@ -126,7 +126,7 @@ def test_dev_is_measured_by_the_responses_v_prime_of_dev_alone(arguments, corpus
 # ---------------------------------------------------------------- evaluating a run
 
 def test_evaluations_show_what_training_reported(run_copy, trained, tmp_path):
-    outputs = {task: command(f"evaluation.{task}", run_copy, cwd=tmp_path)
+    outputs = {task: command("evaluation", run_copy, "--on", task, cwd=tmp_path)
                for task in ("response", "sts")}
     assert [done.returncode for done in outputs.values()] == [0, 0], outputs
     shown, reported = outputs["response"].stdout.strip(), trained[1].stdout
@@ -143,12 +143,11 @@ def test_a_run_is_read_from_anywhere_and_tells_changed_pair_files_from_its_own(
     train.train(parse_config(["--pairs", "pairs.tsv", "--cache", "cache", *SMALL, "--steps", "2",
                               "--run", "run"]))
     (tmp_path / "elsewhere").mkdir()
-    done = command("evaluation.response", tmp_path / "run", cwd=tmp_path / "elsewhere")
-    assert done.returncode == 0, done.stderr
+    asked = ["evaluation", tmp_path / "run", "--on", "response"]
+    assert "P@10" in command(*asked, cwd=tmp_path / "elsewhere").stdout
     write_tsv(tmp_path / "pairs.tsv", pairs + generate_pairs(500, seed=9))
-    done = command("evaluation.response", "run", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "the pair files are not those" in done.stderr.splitlines()[-1]
+    shown = command(*asked, cwd=tmp_path).stdout
+    assert shown.startswith("response: not measured. ") and "the pair files are not those" in shown
 
 
 # ---------------------------------------------------------------- settings

@@ -54,7 +54,7 @@ def read_queries(path, texts, encoding="utf-8"):
 
 def ranks(index, asked):
     """The rank of the best right row of each of q queries: way to search an Index → int (q,)."""
-    rows = [k for k, text in enumerate(index.texts) if text and index.copies[k]]    # each text once
+    rows = index.distinct.tolist()                            # each text once
     places = {index.texts[k]: place for place, k in enumerate(rows)}
     vocabulary, packed = vocabulary_of(index.texts)
     documents = bm25_documents(packed, *document_frequency(packed, vocabulary.size))
@@ -103,7 +103,7 @@ def main(argv=None):
     index = index_of(encoder, rows_of_file(options.rows, reading))
     asked = read_queries(options.queries, index.texts, options.encoding)
     found = ranks(index, asked)
-    print(f"{len(asked):,} queries, {np.count_nonzero(index.copies):,} different rows\n\n"
+    print(f"{len(asked):,} queries, {len(index.distinct):,} different rows\n\n"
           f"{grid({way: figures(of_way) for way, of_way in found.items()})}\n\n{lead(found)}")
 
 

@@ -19,9 +19,9 @@ from convsim_mini.data import pairs as data_pairs, texts as data_texts
 from convsim_mini.data.layouts import Reading
 from convsim_mini.common import files
 from convsim_mini.fast.threads import product
-from convsim_mini.inference import index, sentence_encoder
+from convsim_mini.inference import index
 from convsim_mini.inference.index import (
-    FILE, Index, add_to_index, build_index, index_of, nearest, open_index, save_index)
+    FILE, add_to_index, build_index, index_of, nearest, open_index)
 from convsim_mini.inference.rows import rows_of_file, rows_of_texts
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import load_run
@@ -130,7 +130,7 @@ def test_nothing_is_near_an_empty_query_and_equal_scores_keep_the_rows_order(enc
     index.vectors = index.vectors[:1] + np.float32(1e-8) * np.arange(40)[:, None]
     empty, blank, hits = index.search(["", " ", "tufome"], 40, words=0)
     assert empty == blank == [] and [hit.number for hit in hits] == [*range(1, 41)]
-    with pytest.raises(UserError, match="column x: these are texts, which have no columns"):
+    with pytest.raises(UserError, match="column x: texts and lines have no columns"):
         encoder.index(texts, column="x")
 
 
@@ -184,7 +184,7 @@ def test_the_best_answers_are_those_of_the_response_side(table, encoder, pairs, 
     question = pairs[200][0]
     said("--file", "tickets.csv", "--replies", "--index", "index")
     replies = [reply for _, reply in pairs[:300]]
-    meanings = encoder.encode_responses(replies) @ encoder.encode(question)
+    meanings = encoder.encode(replies, as_responses=True) @ encoder.encode(question)
     scores = meanings + 0.3 * tfidf_in_loops([question], replies)[0]
     best = scores.argmax()
     for source in (["--index", "index"], ["--search", "tickets.csv", "--replies"]):
@@ -227,18 +227,6 @@ def test_the_columns_of_a_run_are_known_and_not_reported_as_a_guess(trained, tmp
         assert own.index(path, encoding="cp1252", **options).held.column == column
         assert capsys.readouterr().err == ""
     assert own.index(path, encoding="cp1252").texts == ["na\xefv", "was?"]
-    with pytest.raises(UserError, match="Kunde sagt holds the messages .* --replies embeds ans"):
-        own.index(path, column="Kunde sagt", replies=True)
-
-
-def test_a_bar_is_shown_where_it_can_be_overwritten(encoder, monkeypatch):
-    told = []
-    monkeypatch.setattr(sentence_encoder, "progress", lambda x, *_, **how: told.append(how) or x)
-    index_of(encoder, rows_of_texts(["one"]))
-    for shown in (True, False):
-        encoder.encode(["one"], show_progress_bar=shown)
-    always = {"desc": "encoding", "delay": 1}
-    assert told == [always, always | {"disable": False}, always | {"disable": True}]
 
 
 @pytest.mark.parametrize("name", ["misread.txt", "misread.csv"])
@@ -270,9 +258,9 @@ def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):
     ("--file log.csv --index new", "log.csv: no message in it answers another; expected"),
     ("--file one.csv --column c --index new", 'one.csv: has no column "c"; it has a, b'),
     ("--file tickets.csv --column note --index new", "no row has text to embed"),
-    ("--file lines.txt --column c --index new", "lines.txt: has no columns"),
+    ("--file lines.txt --column c --index new", "column c: texts and lines have no columns"),
     ("--file flags.jsonl --index index --add --key ticket", "--key ticket (bool True is not text"),
-    ("hello --add --index index", "--add works only with --file FILE and --index DIR")])
+    ("hello --add --index index", "--add and --key need --add, --file FILE and --index DIR")])
 def test_what_does_not_fit_an_index_is_named(table, said, capsys, options, told):
     said("--file", "tickets.csv", "--index", "index")
     (table.parent / "lines.txt").write_text("one\n")
@@ -287,48 +275,37 @@ def test_what_does_not_fit_an_index_is_named(table, said, capsys, options, told)
 
 
 def test_an_index_of_other_weights_or_options_is_refused(encoder, tmp_path, monkeypatch):
-    build_index(encoder, rows_of_texts(["one", "two"]), tmp_path / "index")
-    assert len(open_index(tmp_path / "index", encoder)) == 2
+    build_index(encoder, rows_of_texts(["one", "two"]), tmp_path)
     for name, value in (("weights", 1), ("vocabulary", 1), ("matrix", 1)):
         monkeypatch.setitem(encoder.identity, name, value)
         with pytest.raises(UserError, match=f"different: {name}"):
-            open_index(tmp_path / "index", encoder)
+            open_index(tmp_path, encoder)
         monkeypatch.undo()
-    index = open_index(tmp_path / "index", encoder)
-    save_index(Index(encoder, index.vectors[:1], index.held), tmp_path / "index")
-    with pytest.raises(UserError, match="holds 2 rows and .1, 16. numbers.*; make another"):
-        open_index(tmp_path / "index", encoder)
-    files.save_arrays(tmp_path / "index" / FILE, {}, {})    # such as a run's file
-    with pytest.raises(UserError, match="another run or with other options"):
-        open_index(tmp_path / "index", encoder)
-    monkeypatch.setattr(files, "FORMAT", 8)
-    with pytest.raises(UserError, match="another version.*expected 8.*make another"):
-        open_index(tmp_path / "index", encoder)
 
 
 def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
-    folder = tmp_path / "index"
-    build_index(encoder, rows_of_texts(["one", "two"]), folder)
-    whole = (folder / FILE).read_bytes()
+    def refused(**options):
+        with pytest.raises(UserError, match="(damaged|is not an index|another version).*another"):
+            open_index(tmp_path, encoder, **options)
+
+    build_index(encoder, rows_of_texts(["one", "two"]), tmp_path)
+    whole = (tmp_path / FILE).read_bytes()
     for place in np.linspace(0, len(whole) - 1, 50).astype(int):
-        (folder / FILE).write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1:])
-        with pytest.raises(UserError, match="(damaged|another version).* make another"):
-            open_index(folder, encoder, mapped=())
-    (folder / FILE).write_bytes(whole[:200] + b"x" + whole[201:])
-    with pytest.raises(UserError, match="(damaged|another version).* make another"):
-        open_index(folder, encoder)
-    (folder / FILE).unlink()
-    os.mkfifo(folder / FILE)                                  # whoever opens it waits
-    with pytest.raises(UserError, match="it is a folder or a pipe.*; make another"):
-        open_index(folder, encoder)
-    (folder / FILE).unlink()
-    (folder / FILE).write_bytes(whole[:-1])
-    with pytest.raises(UserError, match="damaged or cannot be read.*; make another"):
-        open_index(folder, encoder)
-    (folder / FILE).write_bytes(whole)
-    assert len(open_index(folder, encoder).search(["one"])[0]) == 2
-    with pytest.raises(ValueError, match="expected a list; for one sentence"):
-        open_index(folder, encoder).search("one")
+        changed = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1:]
+        (tmp_path / FILE).write_bytes(changed)
+        refused(mapped=())
+    (tmp_path / FILE).write_bytes(whole)
+    arrays, about = files.load_arrays(tmp_path / FILE)
+    for wrong in ({}, about | {"made_by": []}, about | {"holds": "line"}, about | {"holds": 7}):
+        files.save_arrays(tmp_path / FILE, arrays, wrong)
+        refused()
+    for name in ("vectors", "begins"):                        # of one row less
+        files.save_arrays(tmp_path / FILE, arrays | {name: arrays[name][1:]}, about)
+        refused()
+    (tmp_path / FILE).unlink()
+    refused()
+    os.mkfifo(tmp_path / FILE)                                # whoever opens it waits
+    refused()
 
 
 # ---------------------------------------------------------------- whole or not at all; rows added
@@ -371,19 +348,16 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
     # rows without a key are kept
     written(more, "question,answer,ticket\na,b,\nc,d,\nzucchini,new,T302\ne,f,7.0\n")
     assert said(*add) == "index: 4 added, 1 replaced; 305 rows\n"
-    written(more, "question,answer,ticket\ne,g,7\n")
-    assert said(*add) == "index: 1 added, 1 replaced; 305 rows\n"
     # the last row of a key counts, also if it is held already, in whatever format it came
     written(more, "question,answer,ticket\ne,h,7\ne,g,7\n")
-    assert said(*add) == "index: 0 added; 305 rows\n"
-    lines = '{"question": "e", "answer": "g", "ticket": 7, "x": null}\n'
-    add[add.index("more.csv")] = written(more.with_suffix(".jsonl"), lines)
+    assert said(*add) == "index: 1 added, 1 replaced; 305 rows\n"
+    add[add.index("more.csv")] = written(more.with_suffix(".jsonl"), (
+        '{"question": "e", "answer": "g", "ticket": 7, "x": null}\n'))
     assert said(*add) == "index: 0 added; 305 rows\n"
     # and of rows of one key that were added without it one stays
     written(more, "question,answer,ticket\ne,i,7\n")
     assert said(*add[:-2], "--file", more) == "index: 1 added; 306 rows\n"
-    written(more.with_suffix(".jsonl"), lines)
-    assert said(*add) == "index: 0 added, 1 replaced; 305 rows\n"
+    assert said(*add) == "index: 1 added, 2 replaced; 305 rows\n"
 
 
 @pytest.mark.parametrize("accident", [KeyboardInterrupt, OSError(28, "No space left on device")])
@@ -418,6 +392,11 @@ def test_of_two_that_add_at_the_same_time_the_second_ends(encoder, tmp_path):
     add_to_index(encoder, rows_of_texts(["five"]), folder)
     assert open_index(folder, encoder).texts == ["one", "two", "five"]
     assert [*tmp_path.iterdir()] == [folder] and [*folder.iterdir()] == [folder / FILE]
+    mine = folder / ".convsim_mini.lock"
+    mine.write_text("precious")
+    with pytest.raises(UserError, match="is not ours, and has the name of our lock; rename it"):
+        add_to_index(encoder, rows_of_texts(["six"]), folder)
+    assert mine.read_text() == "precious"
 
 
 def test_the_others_of_a_hit_are_the_next_rows_with_its_text(encoder):

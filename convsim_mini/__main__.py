@@ -8,7 +8,7 @@ COMMANDS = {    # python -m convsim_mini.NAME
     "train": "train a sentence encoder on conversations",
     "encode": "embed sentences, compare them, or search lines",
     "chat": "type a message and get the best replies from the corpus",
-    "explore": "look at a run in a browser: replies, words, neighbours, attention, map",
+    "explore": "look at a run in a browser: replies, words, neighbours, attention",
     "evaluation": "measure runs on every task whose data are in place; --out writes a page",
     **{f"evaluation.{name}": f"… {purpose}" for name, purpose in EVALUATIONS.items()},
     "evaluation.search": "does a search find the right rows? Your own rows and queries",

@@ -33,18 +33,15 @@ def talk(index, k):
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     with suppress(EOFError):
         while True:
-            if message := input("> ").strip():
-                answer(index, message, k)
+            message = input("> ")
+            if not message.strip():
+                continue
+            warn_if_unknown([message], index.encoder.vocabulary)
+            for score, reply, said in best_replies(index, message, k):
+                print(f"  {score:.2f}  {one_line(reply)}")
+                if said:
+                    print(f"        to: {one_line(said, ANSWERED)}")
     print()                                                   # the shell's prompt gets a new line
-
-
-def answer(index, message, k):
-    """Print the k best replies to a message, and which messages they once answered."""
-    warn_if_unknown([message], index.encoder.vocabulary)
-    for score, reply, said in best_replies(index, message, k):
-        print(f"  {score:.2f}  {one_line(reply)}")
-        if said:
-            print(f"        to: {one_line(said, ANSWERED)}")
 
 
 @errors_in_one_line()
@@ -54,7 +51,7 @@ def main(argv=None):
     parser.add_argument("run", type=Path, help="the run's folder")
     parser.add_argument("--replies", type=Path, metavar="FILE", help="take the replies from FILE "
                         "(lines, a table, or an index that `encode --replies` made), not from the "
-                        "run's pairs, of which up to 200,000 are used")
+                        "run's first 200,000 pairs")
     parser.add_argument("--columns", nargs=2, metavar=("INPUT", "RESPONSE"), default=(),
                         help="the columns of FILE that hold messages and replies")
     parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="the encoding of FILE")

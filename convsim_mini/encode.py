@@ -55,9 +55,8 @@ def parse_options(argv):
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--search", type=Path, metavar="FILE",
                       help="print the rows of FILE that are nearest to each sentence")
-    what.add_argument("--index", type=Path, metavar="DIR",
-                      help="with --file: store its rows and their vectors in a new folder DIR; "
-                      "otherwise: print the rows in DIR that are nearest to each sentence")
+    what.add_argument("--index", type=Path, metavar="DIR", help="with --file: store its rows and "
+                      "their vectors in a new folder DIR; otherwise: search in DIR")
     what.add_argument("--out", type=Path, metavar="FILE",
                       help="write the vectors to FILE as .npy: float32 (sentences, dimension)")
     parser.add_argument("--add", action="store_true",

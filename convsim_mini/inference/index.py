@@ -101,10 +101,8 @@ class Index:
 
         Near copies make one Hit. words: the weight of TF-IDF next to the learned vectors; 0: only
         meaning, without TF-IDF, so only equal texts make one Hit; None: WORDS. Raises UserError if
-        top is below 1 or words below 0.
+        words is below 0.
         """
-        if top < 1:
-            raise UserError(f"top {top}: expected 1 or more rows")
         words = WORDS[self.held.replies] if words is None else words
         if not 0 <= words < np.inf:
             raise UserError(f"words {words}: expected a finite weight of 0 or more")
@@ -209,9 +207,8 @@ def open_index(folder, encoder, mapped=("vectors", "rows")):
         index = Index(encoder, arrays["vectors"], Rows(*about["holds"], rows))
         index.places = Packed(arrays["places"], arrays["offsets"])    # as if computed
         index.tfidf = Tfidf.of_arrays(arrays)
-        expected = len(rows.begins) - 1, encoder.dimension
-        if index.vectors.shape != expected or index.places.ids.max() >= len(index):
-            raise ValueError(f"it holds vectors {index.vectors.shape}, expected {expected}")
+        if index.vectors.shape != (len(rows.begins) - 1, encoder.dimension):
+            raise ValueError(f"it holds {len(rows.begins) - 1} rows, vectors {index.vectors.shape}")
     return index
 
 

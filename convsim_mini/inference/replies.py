@@ -1,8 +1,6 @@
 """The replies of a corpus, ranked for a message by the response side of the model."""
 
-import heapq
-
-import numpy as np
+from itertools import islice
 
 from ..common.cli import progress
 from ..data.formats import default_corpus
@@ -13,7 +11,7 @@ from ..core.text import tokenize
 from .index import index_of
 from .rows import Rows
 
-MOST_REPLIES = 200_000      # replies of a run; if it has more, a sample is drawn
+MOST_REPLIES = 200_000      # of a run: each takes 2 kB of memory
 LOOKED_AT_PER_REPLY = 20    # hits that are looked at for each reply asked for
 ECHO = 0.6          # of both texts' words are shared in an echo (ours: less would hit true replies)
 
@@ -36,11 +34,9 @@ def best_replies(index, message, k=3):
 
 
 def replies_of_run(encoder, run):
-    """The Index of a Run's own replies, or of a random sample if there are very many."""
-    rng = np.random.Generator(np.random.Philox(run.config.seed))
-    pairs = progress(pairs_of_run(run.config), "reading replies", unit=" pairs")
-    drawn = heapq.nsmallest(MOST_REPLIES, pairs, key=lambda _: rng.random())    # equally likely
-    rows = (dict(zip(FIELDS, pair)) for pair in drawn)
+    """The Index of a Run's own replies, the first 200,000 if there are more."""
+    pairs = islice(pairs_of_run(run.config), MOST_REPLIES)
+    rows = (dict(zip(FIELDS, pair)) for pair in progress(pairs, "reading replies", unit=" pairs"))
     return index_of(encoder, Rows("response", "input", True, rows))
 
 

@@ -1,6 +1,5 @@
 """Sentences in, unit vectors out: a trained run as users of sentence-transformers expect it."""
 
-import sys
 import zlib
 from collections.abc import Iterable
 from copy import copy
@@ -18,7 +17,7 @@ from ..core.text import UNKNOWN
 from ..data.layouts import Reading
 from ..data.texts import texts_of
 from ..core.layers import l2_normalize_forward
-from .index import WORDS, Index, index_at, open_index
+from .index import WORDS, Index, index_at
 from .tfidf import weighted_once
 
 
@@ -60,16 +59,12 @@ class SentenceEncoder(BiEncoder):
 
     def transform(self, sentences: str | Iterable[str]) -> Any:
         """`encode`, as scikit-learn calls it; a DataFrame if `set_output` asks for one."""
-        vectors = self.encode(sentences)
-        if "sklearn" not in sys.modules:
-            return vectors
         from sklearn.utils._set_output import _wrap_data_with_container
-        return _wrap_data_with_container("transform", vectors, sentences, self)
+        return _wrap_data_with_container("transform", self.encode(sentences), sentences, self)
 
-    def set_output(self, *, transform: str | None = None) -> Self:
+    def set_output(self, *, transform: str) -> Self:
         """What `transform` returns: "default" (an array), "pandas" or "polars". → the encoder"""
-        if transform is not None:
-            self._sklearn_output_config = {"transform": transform}
+        self._sklearn_output_config = {"transform": transform}
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -82,29 +77,26 @@ class SentenceEncoder(BiEncoder):
                     requires_fit=False, input_tags=InputTags(two_d_array=False, string=True))
 
     def __sklearn_clone__(self) -> Self:
-        return copy(self)    # nothing in it is ever changed but what `set_output` says
+        return copy(self)    # only `set_output` changes anything in it
 
     # ---- search
 
     def index(self, rows: str | Path | Iterable[Any], column: str | int | None = None,
               replies: bool = False, encoding: str = "utf-8") -> Index:
-        """An Index of rows to search, in memory: texts, a table (a DataFrame, dicts …), or a file.
+        """An Index of texts, a table (a DataFrame, dicts …) or a file; or that of a folder, opened.
 
-        Or the stored index in a folder, opened. column: the one to embed, if the columns' names do
-        not show it; replies: whether to embed a table's replies; encoding: of a file without a BOM.
-        Raises UserError.
+        column: the one to embed, if the columns' names do not show it; replies: whether to embed a
+        table's replies; encoding: of a file without a BOM. Raises UserError.
         """
         columns = () if column is None else (str(column),)
         return index_at(self, rows, Reading(columns, encoding, self.columns, int(replies)))
 
-    def search(self, index: Index | str | Path, sentences: str | list[str], k: int = 10,
+    def search(self, index: Index, sentences: str | list[str], k: int = 10,
                words: float | None = None) -> Any:
-        """The k rows of an Index, or of an index's folder, nearest to a sentence: Hits, best first.
+        """The k rows of an Index that are nearest to a sentence: Hits, best first.
 
-        sentences: one; or a list, which gives a list of such lists; words: as in Index.search. A
-        folder is opened at each call; `index` opens it once.
+        sentences: one; or a list, which gives a list of such lists; words: as in Index.search
         """
-        index = index if isinstance(index, Index) else open_index(index, self)
         if index.encoder.identity != self.identity:
             raise ValueError("another run made the index; search it with that run's encoder")
         if isinstance(sentences, str):
@@ -112,10 +104,9 @@ class SentenceEncoder(BiEncoder):
         return index.search([*texts_of(sentences)], k, words)
 
     def scores(self, a: list[str], b: list[str], words: float = WORDS[0]) -> np.ndarray:
-        """How alike texts are, meaning + words · words in common, as a search adds them.
+        """The cosine of the learned vectors plus `words` times that of weighted words.
 
-        That is the cosine of the learned vectors plus `words` times the cosine of weighted words;
-        0: only meaning. a: n texts, b: m texts → float32 (n, m)
+        a: n texts, b: m texts → float32 (n, m)
         """
         meaning, p = self.encode(a) @ self.encode(b).T, self.vocabulary.probabilities()
         x, y = (weighted_once(self.packed(texts_of(some)), p) for some in (a, b))    # (n, pieces)

@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -57,14 +56,6 @@ def test_numpy_alone_gives_the_vectors_of_the_run(trained, exported, tmp_path):
     kinds = {name: array.dtype for name, array in stored.items()}
     assert kinds.pop("bigrams") == np.int64 and {*kinds.values()} == {np.dtype(np.float16)}
     assert export.open_exported(exported[0]).model.params[TABLE].dtype == np.float16
-
-
-@pytest.mark.parametrize("wrong", [{"a": 1}, b"ab", SimpleNamespace(columns=["a"])])
-def test_what_is_no_list_of_texts_is_refused_in_a_folder_as_in_the_package(
-        trained, exported, wrong):
-    for encoder in (export.open_exported(exported[0]), convsim_mini.load(trained[0])):
-        with pytest.raises(TypeError, match="^sentences: a .*; expected texts, or one column of"):
-            encoder.encode(wrong)
 
 
 def test_a_tuned_matrix_is_exported(run_copy, tmp_path):

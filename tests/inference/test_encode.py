@@ -26,10 +26,8 @@ from convsim_mini.export import __main__ as export
 from convsim_mini.inference.index import build_index
 from convsim_mini.inference.rows import rows_of_texts
 from convsim_mini.inference.sentence_encoder import encoder_of
-from convsim_mini.training.tasks import warn_if_cut
 from convsim_mini.core import bi_encoder
 from convsim_mini.core.model import embed, encoder_forward, respond
-from convsim_mini.core.packed import offsets_of
 from convsim_mini.training.run import load_run
 
 SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu",
@@ -151,16 +149,6 @@ def test_a_public_object_can_be_copied_forked_and_shared_and_keeps_no_text(guest
     np.testing.assert_array_equal(queue.get(), expected)
 
 
-def test_what_a_transformer_cuts_is_counted(encoder, capsys):
-    config = replace(encoder.model.config, encoder="transformer", max_tokens=3)
-    offsets = offsets_of([3, 4, 2, 9])
-    warn_if_cut(config, offsets)
-    warn_if_cut(config, offsets[:2])
-    warn_if_cut(encoder.model.config, offsets)
-    assert capsys.readouterr().err == (
-        "2 of 4 sentences have more than 3 pieces of words and are cut off there\n")
-
-
 def test_vectors_are_the_models_own_or_times_the_tuned_matrix(trained):
     run = load_run(trained[0])
     packed = run.vocabulary.encode(SENTENCES)
@@ -256,24 +244,6 @@ def test_vectors_are_written_as_npy(
     np.testing.assert_allclose(vectors, right, rtol=0, atol=1e-6)
     assert "5 vectors of 16 dimensions" in capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.npy"]
-
-
-@pytest.mark.parametrize("options, told", [
-    ("--file lines.txt --out lines.txt", "lines.txt: already exists and was not changed"),
-    ("--file lines.txt --out no/v.npy", "no/v.npy: cannot be written"),
-    ("one --search lines.txt --index i", "--index: not allowed with argument --search"),
-    ("", "standard input: is empty")])
-def test_what_cannot_be_done_is_one_line(trained, tmp_path, monkeypatch, capsys, options, told):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "lines.txt").write_text("one\n")
-    stdin(monkeypatch, b"")
-    with pytest.raises(SystemExit) as left:
-        encode.main([str(trained[0]), *options.split()])
-    line = capsys.readouterr().err.rsplit("\r", 1)[-1]
-    assert left.value.code == 2 and told in line
-    assert line.startswith("error: ") and line.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["lines.txt"]
-    assert (tmp_path / "lines.txt").read_text() == "one\n"
 
 
 def test_memory_does_not_grow_with_a_file_whose_vectors_are_written(

@@ -5,7 +5,6 @@ import re
 import sys
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from convsim_mini import chat as command
@@ -57,19 +56,12 @@ def test_an_index_of_messages_is_refused(encoder, tmp_path):
     assert best[1:] == ("a", "")
 
 
-def test_the_replies_of_a_run_are_those_of_its_pairs_or_a_sample(
-        run_copy, pairs, encoder, monkeypatch):
+def test_the_replies_of_a_run_are_those_of_its_pairs(run_copy, pairs, encoder, monkeypatch):
     kept = [reply for message, reply in pairs if not (removed_by(message) or removed_by(reply))]
     run = load_run(run_copy)
-    assert len(replies_of_run(encoder, run)) == len(kept)
+    assert replies_of_run(encoder, run).texts == kept
     monkeypatch.setattr(module, "MOST_REPLIES", 500)
-    drawn = replies_of_run(encoder, run)                      # a random sample of them
-    assert len(drawn) == len(drawn.texts) == 500
-    first = np.array([*map(kept.index, drawn.texts)]) / len(kept)
-    assert 0.4 < first.mean() < 0.6                           # 5 standard deviations are 0.06
-    gone = run._replace(config=replace(run.config, pairs=("gone.tsv",)))
-    with pytest.raises(UserError, match="gone.tsv: cannot be read"):
-        replies_of_run(encoder, gone)
+    assert replies_of_run(encoder, run).texts == kept[:500]
 
 
 def test_the_pairs_of_a_run_are_read_as_training_reads_them(trained, tmp_path):

@@ -99,10 +99,8 @@ def main(argv=None):
         of_run, of_folder = (cell(sts.figures(pairs, some)["r"]) for some in cosines)
         measured, bits = f"{of_folder} (the run itself: {of_run})", 8 if options.int8 else 16
         write_text(folder / "README.md", card(run, options.out, measured, bits))
-    megabytes = sum(path.stat().st_size for path in options.out.rglob("*")) / 1e6
     print(f"STS built-in set, r × 100: the run {of_run}, the folder {of_folder}\n"
-          f"{options.out}/README.md says how to use the folder ({megabytes:,.0f} MB). It names no "
-          "license yet: choose one before you publish the folder.")
+          f"{options.out}/README.md says how to use the folder. It names no license yet.")
 
 
 if __name__ == "__main__":

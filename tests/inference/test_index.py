@@ -1,6 +1,5 @@
 """Search: an index finds what an exact search of the file finds; tables; adding rows."""
 
-import gzip
 import json
 import os
 from collections import Counter
@@ -15,7 +14,6 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.core.ranking import settled
 from convsim_mini.core.text import tokenize
 from convsim_mini.data import pairs as data_pairs, texts as data_texts
-from convsim_mini.data.layouts import Reading
 from convsim_mini.common import files
 from convsim_mini.fast.threads import product
 from convsim_mini.inference.index import (
@@ -185,20 +183,6 @@ def test_the_best_answers_are_those_of_the_response_side(table, encoder, pairs, 
     assert (hit.number, hit.score) == (best + 1, pytest.approx(scores[best], abs=1e-5))
     assert hit.row == {"ticket": f"T{best + 1}", "question": pairs[best][0],
                        "answer": pairs[best][1], "note": ""}
-
-
-@pytest.mark.parametrize("name, data, options, column, found", [
-    ("a.jsonl.gz", gzip.compress(b'{"question": "a?", "answer": "b", "id": 7}', mtime=0), {},
-     "question", [{"question": "a?", "answer": "b", "id": 7}]),
-    ("a.tsv", b"one\ttwo\n", {}, "input", [{"input": "one", "response": "two"}]),
-    ("a.csv", b"id,text\n1,a\n2,\n", {"reading": Reading(["text"])}, "text",
-     [{"id": "1", "text": "a"}, {"id": "2", "text": ""}]),
-    ("a.txt", b"id,text\n", {}, "line", [{"line": "id,text"}])])
-def test_tables_of_all_kinds_are_read_as_training_reads_them(
-        tmp_path, name, data, options, column, found):
-    (tmp_path / name).write_bytes(data)
-    read = rows_of_file(tmp_path / name, **options)
-    assert (read.column, [*read.rows]) == (column, found)
 
 
 def test_the_columns_of_a_run_are_known_and_not_reported_as_a_guess(trained, tmp_path, capsys):

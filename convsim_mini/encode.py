@@ -111,7 +111,7 @@ def write_vectors(encoder, rows, path):
     vectors = (encoder.encode([rows.text(row) for row in chunk], as_responses=rows.replies)
                for chunk in chunks)
     number = write_rows(path, vectors, encoder.dimension)
-    return f"{number:,} vectors of {encoder.dimension} dimensions, float32, unit length"
+    return f"{number:,} vectors of {encoder.dimension} dimensions, float32"
 
 
 def answer(encoder, rows, options, reading):

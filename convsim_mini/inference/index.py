@@ -35,7 +35,7 @@ class Hit(NamedTuple):
     """A row that a search found."""
 
     score: float      # meaning + weight · words
-    meaning: float    # cosine of the learned vectors of query and row
+    meaning: float    # dot product of the learned vectors of query and row, as in training
     words: float      # cosine of their TF-IDF; 0 if words have no weight
     number: int       # of the row, from 1; rows without text count
     row: dict[str, Any]    # column → value; for a text file {"line": …}
@@ -55,7 +55,7 @@ class Index:
 
     def __init__(self, encoder, vectors, held):
         self.encoder = encoder    # the SentenceEncoder that made the vectors
-        self.vectors = vectors    # float32 (n, e), unit length
+        self.vectors = vectors    # float32 (n, e); of replies, what the response network gives
         self.held = held          # Rows, each as a JSON object: column → value
 
     def __len__(self) -> int:

@@ -7,7 +7,7 @@ COMMANDS = {    # python -m convsim_mini.NAME
     "train": "train a sentence encoder on conversations",
     "encode": "embed sentences, compare them, or search lines",
     "chat": "type a message and get the best replies from the corpus",
-    "explore": "look at a run in a browser: replies, words, neighbours, attention, map",
+    "explore": "look at a run in a browser: replies, words, neighbours, attention",
     "evaluation": "measure and compare runs on every task with data; --out writes a page",
     "evaluation.search": "does a search find the right rows? Your own rows and queries",
     "tune": "learn one matrix on top of a run from people's similarity scores",

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .layers import l2_normalize_forward
 from .model import embed, respond
 
 AT_ONCE = 1_024    # sentences
@@ -57,6 +56,6 @@ class BiEncoder:
         for first in shown(range(0, len(vectors), AT_ONCE)):
             u = embed(self.model, packed.part(first, min(first + AT_ONCE, len(vectors))))
             if as_responses:
-                u, _ = l2_normalize_forward(respond(self.model, u))
+                u = respond(self.model, u)
             vectors[first:first + AT_ONCE] = u
         return vectors

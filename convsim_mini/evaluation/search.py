@@ -53,7 +53,7 @@ def read_queries(path, texts, encoding="utf-8"):
 
 def ranks(index, asked):
     """The rank of the best right row of each of q queries: way to search an Index → int (q,)."""
-    rows = [k for k, text in enumerate(index.texts) if text and index.copies[k]]    # each text once
+    rows = index.distinct.tolist()                            # each text once
     places = {index.texts[k]: place for place, k in enumerate(rows)}
     vocabulary, packed = vocabulary_of(index.texts)
     documents = bm25_documents(packed, *document_frequency(packed, vocabulary.size))
@@ -100,7 +100,7 @@ def main(argv=None):
     asked = read_queries(options.queries, index.texts, options.encoding)
     found = ranks(index, asked)
     words = {way: found.pop(way) for way in ("TF-IDF", "BM25")}
-    name = f"{options.rows.name}, {np.count_nonzero(index.copies):,} different rows"
+    name = f"{options.rows.name}, {len(index.distinct):,} different rows"
     print(show(Measured("search", name, asked, found, words)))
 
 

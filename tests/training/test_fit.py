@@ -36,7 +36,6 @@ def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path,
     assert [record["step"] for record in runs[0].log if "dev_p1" in record] == [0, 2]
     opened = convsim_mini.load(tmp_path / "0")
     np.testing.assert_allclose(opened.encode(["you?"]), vectors[0][1:], rtol=0, atol=1e-6)
-    assert repr(opened).startswith("SentenceEncoder(DAN, 253 pieces → 16 dimensions)")
 
 
 def test_home_is_known_in_python_too_and_one_column_is_one_name(
@@ -123,15 +122,12 @@ def test_an_index_of_a_table_is_searched(trained):
     index = encoder.index(table, column="text")
     hit, = encoder.search(index, "you?", k=1)
     assert (hit.number, hit.row) == (3, {"id": 8, "text": "you?"})
-    assert repr(index) == 'Index(3 rows, column "text")' and not index.vectors[1].any()
     vectors = encoder.encode(["fudazi vobamu", "you?"])
     np.testing.assert_allclose(index.vectors[::2], vectors, rtol=0, atol=1e-6)
     other = convsim_mini.load(trained[0])
     other.identity = {**other.identity, "weights": 0}
     with pytest.raises(ValueError, match="another run made the index"):
         other.search(index, "you?")
-    with pytest.raises(UserError, match="top 0: expected 1 or more rows"):
-        encoder.search(index, "you?", k=0)
     with pytest.raises(TypeError, match="already trained"):
         encoder.fit([("a", "b")])
     assert encoder.index(pandas.DataFrame({0: ["one", "two"]})).texts == ["one", "two"]

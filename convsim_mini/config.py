@@ -4,7 +4,7 @@
 27 is on the default corpus's test set (report/README.md). A preset is a named set of changes.
 """
 
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Literal, get_args, get_origin
 
 import msgspec
@@ -178,14 +178,9 @@ class Config:
                 "nli": ("classes",), "entailment": ("replies", "entailments")}[self.task]
 
     @property
-    def nli_task(self):
-        """The name of the run's NLI task, or None."""
-        return self.taught[-1] if self.task != "conversation" else None
-
-    @property
     def classifies(self):
         """Whether the model has NLI's classifier."""
-        return self.nli_task == "classes"
+        return "classes" in self.taught
 
 
 PAPER = {
@@ -274,9 +269,6 @@ def config_from_dict(values, where=""):
         if name not in known:
             hint = did_you_mean(name, known, SYNONYMS)
             raise UserError(f"{prefix}{name}: is not a setting{hint}")
-        is_list = known[name].default_factory is not MISSING
-        if is_list and not where and not isinstance(value, (list, tuple)):    # in `fit`
-            value = [value]
         group, dot, last = name.rpartition(".")
         try:
             groups[group + dot][last] = msgspec.convert(value, known[name].type, strict=bool(where))

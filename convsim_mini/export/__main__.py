@@ -71,7 +71,7 @@ def training_data(run):
     config = run.config
     pairs = [Path(path).name for path in config.pairs] or ["chitchat-dataset"]
     files = [] if config.task == "nli" else pairs
-    if config.nli_task:
+    if config.nli:
         files.append("SNLI")
     before = f" It started from the run {Path(config.init).name}." if config.init else ""
     return (f"{', '.join(files)}. Training took {run.step:,} steps, with "

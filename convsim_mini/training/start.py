@@ -11,7 +11,6 @@ from ..core.model import ENCODERS, NO_BIGRAMS, TABLE, Model
 from ..core.packed import frequent_bigrams, neighbour_counts
 from ..core.text import INSIDE
 from ..data.vectors import vectors_of
-from ..fast.threads import fair_shares, on_all_cores
 
 A = 3e-4    # of a/(a + p)
 WINDOW = 5
@@ -124,11 +123,11 @@ def left_singular_vectors(matrix, k, rng):
     """
     transposed = matrix.T.tocsr()
     columns = rng.standard_normal((matrix.shape[1], min(k + MORE, *matrix.shape)), np.float32)
-    basis = orthonormal(_product(matrix, columns))            # (n, k + 20)
+    basis = orthonormal(matrix @ columns)            # (n, k + 20)
     for _ in range(POWERS):
-        basis = orthonormal(_product(transposed, basis))
-        basis = orthonormal(_product(matrix, basis))
-    small = _product(transposed, basis)                       # (m, k + 20)
+        basis = orthonormal(transposed @ basis)
+        basis = orthonormal(matrix @ basis)
+    small = transposed @ basis                       # (m, k + 20)
     values, vectors = np.linalg.eigh(small.T @ small)         # by rising eigenvalue
     return basis @ vectors[:, ::-1][:, :k]
 
@@ -137,12 +136,6 @@ def orthonormal(columns):
     """Orthonormal columns with the span of the given ones, whatever signs LAPACK's QR chooses."""
     basis, r = np.linalg.qr(columns)
     return basis * np.sign(np.diag(r))
-
-
-def _product(matrix, columns):
-    """CSR matrix @ dense columns. Each core gets rows with about the same number of values."""
-    return np.concatenate(on_all_cores(lambda rows: matrix[rows] @ columns,
-                                       fair_shares(matrix.indptr[:-1])))
 
 
 def cooccurrences(split, words):

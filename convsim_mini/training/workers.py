@@ -9,7 +9,6 @@ the exception, because its negatives are on all workers: see `gather` and `reduc
 """
 
 import os
-import signal
 import sys
 import time
 import traceback
@@ -19,17 +18,16 @@ from io import StringIO
 import numpy as np
 
 from ..core.arrays import array_module
-from ..common.cli import ENDING, UserError, handling, python_m
+from ..common.cli import ENDING, UserError, python_m
 from ..core.embeddings import SparseRows, joined
 from ..core.loop import step_gradients
 from ..core.model import TABLE, TASKS, loss_and_gradients
 from ..core.batches import Batch
 
 
-# what launchers set in each process: the number of processes, its own number
-MPIEXEC = {"PMI_SIZE": "PMI_RANK", "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_RANK"}
-LAUNCHERS = MPIEXEC | {"MV2_COMM_WORLD_SIZE": "MV2_COMM_WORLD_RANK", "WORLD_SIZE": "RANK",
-                       "SLURM_STEP_NUM_TASKS": "SLURM_PROCID"}    # MVAPICH, torchrun, srun
+# where launchers say how many processes they started: MPICH, Open MPI, MVAPICH, torchrun, srun
+LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "WORLD_SIZE",
+             "SLURM_STEP_NUM_TASKS")
 
 
 class SingleWorker:
@@ -47,24 +45,15 @@ SINGLE_WORKER = SingleWorker()
 
 def launched():
     """The Workers that mpiexec or the like has started, or SINGLE_WORKER. Raises UserError."""
-    size = next(filter(os.environ.get, LAUNCHERS), "PMI_SIZE")
-    number, rank = os.environ.get(size, "1"), os.environ.get(LAUNCHERS[size], "0")
-    if number == "1":
+    number = int(next(filter(None, map(os.environ.get, LAUNCHERS)), 1))
+    if number == 1:
         return SINGLE_WORKER
-    fault = f"mpi4py or MPI is missing: {python_m('pip install mpi4py mpich')}"
     with suppress(ImportError, RuntimeError):                 # RuntimeError: no MPI library
-        if size not in MPIEXEC:                               # MPI might abort the process
-            fault = f"not by mpiexec; start mpiexec -n {number} instead"
-            raise ImportError
-        # MPI waits here for the other workers: a signal that ends one must end this one, too
-        with handling(dict.fromkeys(ENDING, signal.SIG_DFL)):
-            from mpi4py import MPI
-        if MPI.COMM_WORLD.size == int(number):
+        from mpi4py import MPI
+        if MPI.COMM_WORLD.size == number:
             return Workers(MPI)
-        fault = f"mpi4py's MPI sees {MPI.COMM_WORLD.size}; use the mpiexec that belongs to that MPI"
-    if rank != "0":
-        sys.exit(2)
-    raise UserError(f"started as one of {number} workers, but {fault}")
+    raise UserError(f"started as one of {number} workers, which do not find each other; "
+                    f"{python_m('pip install mpi4py mpich')}, and start them by its mpiexec")
 
 
 class Workers:
@@ -200,9 +189,7 @@ class Workers:
             yield
         except BaseException as error:
             code = getattr(error, "code", 1)
-            if code == 0 and self.rank == 0:                  # of --help: now it is their turn
-                self.wait()
-            if code == 0 or self.agreed and code in [128 + number for number in ENDING]:
+            if self.agreed and code in [128 + number for number in ENDING]:
                 self.wait()
                 raise
             if not isinstance(error, SystemExit):

@@ -45,8 +45,8 @@ train --pairs good.tsv --columns question   | columns question two
 train --pairs good.tsv --encoding utf-16    | --encoding utf-16 ASCII cp1252
 train --pairs good.tsv --run /proc/run      | /proc/run
 train --pairs good.tsv --run run            | run already exists
-train --init run --text.pieces 17           | --text.pieces 17 --init
-train --init run --model.layers 17          | --model.layers 17 --init 16
+train --init run --text.pieces 17           | --init weights text
+train --init run --model.layers 17          | --init weights model
 train --task multitask                      | --task multitask --nli
 train --pairs good.tsv --nli nli            | --task --nli
 train --task nli --nli nowhere --pairs none.tsv  | nowhere snli_1.0_train

@@ -10,7 +10,6 @@ import tracemalloc
 from collections import UserDict
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -26,10 +25,8 @@ from convsim_mini.export import __main__ as export
 from convsim_mini.inference.index import build_index, open_index
 from convsim_mini.inference.rows import rows_of_texts
 from convsim_mini.inference.sentence_encoder import encoder_of
-from convsim_mini.training.tasks import warn_if_cut
 from convsim_mini.core import bi_encoder
 from convsim_mini.core.model import embed, encoder_forward, respond
-from convsim_mini.core.packed import offsets_of
 from convsim_mini.training.run import load_run
 
 SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu",
@@ -166,16 +163,6 @@ def test_a_public_object_can_be_copied_forked_and_shared_and_keeps_no_text(guest
     queue = context.SimpleQueue()
     context.Process(target=lambda: queue.put(use(one, "fudazi hunter2zzqx"))).start()
     np.testing.assert_array_equal(queue.get(), expected)
-
-
-def test_what_a_transformer_cuts_is_counted(encoder, capsys):
-    config = replace(encoder.model.config, encoder="transformer", max_tokens=3)
-    offsets = offsets_of([3, 4, 2, 9])
-    warn_if_cut(config, offsets)
-    warn_if_cut(config, offsets[:2])
-    warn_if_cut(encoder.model.config, offsets)
-    assert capsys.readouterr().err == (
-        "2 of 4 sentences have more than 3 pieces of words and are cut off there\n")
 
 
 def test_vectors_are_the_models_own_or_times_the_tuned_matrix(trained):

@@ -48,9 +48,6 @@ def test_a_matrix_is_added_to_the_file(run_copy):
     with pytest.raises(AssertionError):
         np.testing.assert_allclose(load(run_copy, tuned=True).encode("hello"),
                                    load(run_copy).encode("hello"))
-    shutil.copy(run_copy / MODEL, run_copy / TRAINING)
-    with pytest.raises(UserError, match="training is not finished; finish it first"):
-        save_tuned(run, turned)
 
 
 def test_a_changed_byte_is_noticed(run_copy):
@@ -125,7 +122,7 @@ def test_a_log_is_read_up_to_a_line_that_is_half_written(run_copy):
     path.write_text(text[:-9])
     assert read_log(path) == [json.loads(line) for line in text.splitlines()[:-1]]
     path.write_text("{\n" + text)
-    with pytest.raises(UserError, match="log.jsonl: is damaged .Expecting"):
+    with pytest.raises(UserError, match="log.jsonl: is damaged"):
         read_log(path)
     for line in ("5", "null", '"x"', '{"loss": 1.0}', '{"step": "5"}'):
         path.write_text(f"{text}{line}\n")

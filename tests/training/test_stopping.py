@@ -1,6 +1,5 @@
 """What training does when a signal asks it to stop, and when its curves cannot be drawn."""
 
-import math
 import os
 import signal
 import subprocess
@@ -42,7 +41,7 @@ def test_what_is_ignored_stays_ignored():
     try:
         with errors_in_one_line(), stop_requested() as asked:
             os.kill(os.getpid(), signal.SIGTERM)
-            assert not asked.is_set()
+            assert not asked
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -50,7 +49,7 @@ def test_what_is_ignored_stays_ignored():
 def test_a_second_signal_ends_the_step_and_the_first_one_counts():
     with pytest.raises(KeyboardInterrupt) as ended, stop_requested() as asked:
         os.kill(os.getpid(), signal.SIGTERM)
-        assert asked.is_set()
+        assert asked
         os.kill(os.getpid(), signal.SIGINT)
     assert ended.value.args == (signal.SIGTERM,)
 
@@ -58,7 +57,7 @@ def test_a_second_signal_ends_the_step_and_the_first_one_counts():
 def test_handlers_are_put_back_and_another_thread_sets_none():
     def inside():
         with errors_in_one_line(), stop_requested() as asked:
-            seen.append([*map(signal.getsignal, numbers), asked.is_set()])
+            seen.append([*map(signal.getsignal, numbers), bool(asked)])
 
     numbers, seen = (signal.SIGINT, signal.SIGTERM), []
     before = [*map(signal.getsignal, numbers)]
@@ -71,17 +70,12 @@ def test_handlers_are_put_back_and_another_thread_sets_none():
     assert [*map(signal.getsignal, numbers)] == before
 
 
-@pytest.mark.parametrize("seconds, times", [(math.inf, 1), (0, 2)])
-def test_curves_are_drawn_at_the_end_and_now_and_then_and_cost_a_line_if_they_cannot(
-        arguments, tmp_path, monkeypatch, capsys, seconds, times):
+def test_curves_that_cannot_be_drawn_cost_a_line(arguments, tmp_path, monkeypatch, capsys):
     def draw(*_):
         raise RuntimeError("no font")
 
     monkeypatch.setattr(monitor, "plot_curves", draw)
-    monkeypatch.setattr(monitor, "REDRAWN", seconds)
     options = [*map(str, arguments), "--steps", "9", "--evaluations", "1"]
     folder = train.train(parse_config([*options, "--run", str(tmp_path / "run")])).folder
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == times and all(
-        line.startswith("could not draw the curves (") for line in lines)
+    assert capsys.readouterr().err == "could not draw the curves (no font)\n"
     assert read_log(folder / "log.jsonl")[-1]["step"] == 9

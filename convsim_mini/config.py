@@ -14,10 +14,8 @@ from .common.cli import UserError, did_you_mean
 from .core.model import ENCODERS
 from .core.optim import OPTIMIZERS
 
-MOST_STEPS = 10**15    # exact as a float
 PositiveInt = Annotated[int, Meta(ge=1, le=2**31 - 1)]    # an int32, as ids are
-Width = Annotated[int, Meta(ge=1, le=2**16)]
-Widths = Annotated[list[Width], Meta(max_length=1_000)]
+Steps = Annotated[int, Meta(ge=1, le=10**15)]    # exact as a float
 PositiveFloat = Annotated[float, Meta(gt=0, le=1e38)]    # a float32, neither inf nor nan
 Share = Annotated[float, Meta(ge=0, le=1)]
 
@@ -44,14 +42,14 @@ class ModelConfig:
 
     encoder: str = "dan"
     """The "dan" of the paper's §2.3.1, the "transformer" of §2.3.2, or another name in ENCODERS."""
-    embedding_dim: Width = 500
+    embedding_dim: PositiveInt = 500
     """Width of embeddings and of a Transformer (ours: as wide as sentence embeddings)."""
-    layers: Annotated[Widths, Meta(min_length=1)] = field(default_factory=lambda: [500])
+    layers: Annotated[list[PositiveInt], Meta(min_length=1)] = field(default_factory=lambda: [500])
     """Widths of the encoder's fully connected layers; the last is the sentence embedding's (paper
     §3.1: 300, 300, 500; ours: one layer learns more in minutes: P@1 27, not 23; STS 77, not 75)."""
-    response_hidden: Widths = field(default_factory=list)
+    response_hidden: list[PositiveInt] = field(default_factory=list)
     """Widths of the response network's hidden layers (paper §2.2: not given; ours: none)."""
-    nli_hidden: Width = 512
+    nli_hidden: PositiveInt = 512
     """Width of the hidden layer of NLI's classifier (paper §2.4)."""
     residual_response: bool = True
     """Whether the response is v′ = v + layers(v), not just layers(v) (ours: P@1 27, not 22)."""
@@ -67,11 +65,11 @@ class ModelConfig:
     pieces; bigrams' vectors are zero; the encoder's square linear layers are the identity (ours:
     P@1 27; 18 if all values are "random"). A file of word vectors (GloVe, word2vec, fastText, .npz,
     or a folder of model2vec or WordLlama): they come first, co-occurrences fill the rest."""
-    transformer_layers: Annotated[int, Meta(ge=1, le=1_000)] = 6
+    transformer_layers: PositiveInt = 6
     """Number of layers of the Transformer (paper §3.1: 6)."""
-    heads: Width = 8
+    heads: PositiveInt = 8
     """Number of attention heads in each layer (paper §3.1: 8)."""
-    hidden: Width = 2048
+    hidden: PositiveInt = 2048
     """Width of the position-wise feed-forward networks (paper §3.1: 2048)."""
     dropout: Annotated[float, Meta(ge=0, le=0.99)] = 0.1
     """Share of a Transformer's values dropped in training, in 1/256ths (0.1: tensor2tensor's)."""
@@ -151,9 +149,9 @@ class Config:
     """The seed of every random number."""
     epochs: Annotated[float, Meta(gt=0, le=1e6)] = 2.0
     """How often each pair is seen (ours: the rates reach zero before a run memorises the pairs)."""
-    steps: Annotated[int, Meta(ge=1, le=MOST_STEPS)] | None = None
+    steps: Steps | None = None
     """Number of batches; null: as many as `epochs` take."""
-    evaluations: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 4
+    evaluations: Steps = 4
     """How many times a run measures dev and saves a checkpoint."""
     run: str | None = None
     """Folder for the run; runs/PRESET, or runs/PRESET-2 …, if none is named."""
@@ -300,8 +298,7 @@ def _fault(config):
     if is_transformer and (dim % model.heads or dim % 2):
         return f"model.embedding_dim {dim}: expected an even multiple of the {model.heads} heads"
     if model.bag and not is_transformer:
-        return (f"model.bag true: a {TITLES.get(model.encoder, model.encoder)} has no bag; use it "
-                "with --encoder transformer")
+        return "model.bag true: expected only with --encoder transformer"
     if len(config.columns) not in (0, 2):
         return f"columns {' '.join(config.columns)}: expected two names, for input and response"
     return None

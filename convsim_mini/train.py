@@ -35,8 +35,6 @@ from .training.run import (
 from .training.tasks import batches_of_tasks, fitted, open_tasks
 from .training.workers import SINGLE_WORKER, launched
 
-UNKNOWN_SHARE = 0.1    # of the words of other pairs
-
 
 def train(config, workers=SINGLE_WORKER, pairs=None):
     """Train a model as the Config says; → the Run, with its best weights. Raises UserError.
@@ -107,8 +105,6 @@ def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
     Raises UserError.
     """
     device_module(config.device, config.precision, workers.gpu)
-    if config.device == "gpu":
-        workers.check_nccl()
     if config.nli:                                         # before the pairs: they take longer
         find_snli(config.nli, ("train", "dev"), all_needed=True)
     corpus = open_corpus(config, vocabulary)
@@ -117,12 +113,6 @@ def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
     tasks = open_tasks(config, corpus)
     config = fitted(config, tasks, workers.size)
     drawn(corpus.test, DEV_QUERIES)                           # now, so that mistakes show early
-    if (unknown := corpus.report["unknown"]) > UNKNOWN_SHARE:
-        print(f"{unknown:.0%} of the words have letters that the run of --init does not know; "
-              "train without --init instead\n")
-    if config.pairs_fraction < 1:
-        print(f"{corpus.train.pairs:,} pairs to train on ({config.pairs_fraction:.3g} of all "
-              "pairs)\n")
     return config, corpus, tasks
 
 

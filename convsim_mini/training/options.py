@@ -34,12 +34,15 @@ def config_of(given):
     Raises UserError for settings and files that cannot be used.
     """
     given = expanded(given)
-    asked = settings_in_file(given.pop("config", None)) | given
+    file = given.pop("config", None)
+    asked = (settings_in_file(file) if file else {}) | given
     if asked.get("init"):
         parent = describe(asked["init"]).config
         asked["stage"] = parent.stage + 1
         config = with_absolute_places(config_from_dict(inherited(parent, asked) | asked))
-        if shapes(config) != shapes(parent):
+        shapes = [parameter_shapes(one.model, 1 + one.text.pieces + one.bigram_rows)
+                  for one in (config, parent)]
+        if shapes[0] != shapes[1]:
             raise UserError(f"--init {asked['init']}: its weights do not fit the settings of text "
                             "and model that are given; leave out those that differ from the run's")
     else:
@@ -60,9 +63,7 @@ def expanded(given):
 
 
 def settings_in_file(path):
-    """The settings in the file that --config names; {} if it names none."""
-    if not path:
-        return {}
+    """The settings in the file that --config names."""
     values = read_object(path, "cannot be read as JSON", "expected a run's config.json", "--config")
     config_from_dict(values, f"--config {path}")
     return expanded(flat(values))
@@ -103,11 +104,6 @@ def absolute(place):
         return [*map(absolute, place)]
     with user_errors(place, "name a folder (--cache for prepared corpora)", RuntimeError):
         return os.path.abspath(Path(place).expanduser())
-
-
-def shapes(config):
-    """The shape of each parameter of a Config's model."""
-    return parameter_shapes(config.model, 1 + config.text.pieces + config.bigram_rows)
 
 
 def config_parser():

@@ -18,7 +18,7 @@ from io import StringIO
 import numpy as np
 
 from ..core.arrays import array_module
-from ..common.cli import ENDING, UserError, python_m
+from ..common.cli import ENDING, UserError, python_m, user_errors
 from ..core.embeddings import SparseRows, joined
 from ..core.loop import step_gradients
 from ..core.model import TABLE, TASKS, loss_and_gradients
@@ -36,7 +36,7 @@ class SingleWorker:
     rank, size, gpu = 0, 1, 0
     gradients = staticmethod(step_gradients)
     agree = broadcast = staticmethod(lambda value: value)
-    check_nccl = wait = staticmethod(lambda: None)
+    wait = staticmethod(lambda: None)
     in_turn = job = nullcontext
 
 
@@ -80,10 +80,9 @@ class Workers:
             counts = np.diff(begins) * int(np.prod(x.shape[1:]))
             self.comm.Allgatherv(np.ascontiguousarray(x), [whole, counts])
             return whole, begins
-        nccl, stream = self._nccl()
         whole[begins[self.rank]:begins[self.rank + 1]] = x
         for rank, rows in enumerate(map(slice, begins, begins[1:])):
-            self.nccl.bcast(whole[rows].data.ptr, whole[rows].nbytes, nccl.NCCL_UINT8, rank, stream)
+            self.between_gpus().broadcast(whole[rows], rank)
         return whole, begins
 
     def sum(self, arrays):
@@ -94,20 +93,19 @@ class Workers:
         if xp is np:
             self.comm.Allreduce(flat, total)
         else:
-            nccl, stream = self._nccl()
-            kind = {4: nccl.NCCL_FLOAT32, 8: nccl.NCCL_FLOAT64}[flat.itemsize]
-            self.nccl.allReduce(flat.data.ptr, total.data.ptr, flat.size, kind, nccl.NCCL_SUM,
-                                stream)
+            self.between_gpus().all_reduce(flat, total)
         parts = xp.split(total, np.cumsum([array.size for array in arrays.values()]).tolist())
         return {name: part.reshape(array.shape)
                 for (name, array), part in zip(arrays.items(), parts)}
 
-    def _nccl(self):
-        from cupy.cuda import get_current_stream, nccl
+    def between_gpus(self):
+        """The workers' communicator for arrays on GPUs. Raises UserError without NCCL."""
         if not self.nccl:
-            key = self.comm.bcast(nccl.get_unique_id() if self.rank == 0 else None)
-            self.nccl = nccl.NcclCommunicator(self.size, key, self.rank)
-        return nccl, get_current_stream().ptr
+            from cupyx.distributed import init_process_group
+            install = python_m("pip install nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)")
+            with user_errors("--device gpu: several workers", install, RuntimeError):
+                self.nccl = init_process_group(self.size, self.rank, use_mpi=True)
+        return self.nccl
 
     def gradients(self, model, config, batch, step):
         """Like `step_gradients` of core/loop.py, but for a Batch that all workers have."""
@@ -158,13 +156,6 @@ class Workers:
         """Whether any worker was asked to stop. All of them have then finished the same step."""
         self.agreed = self.comm.allreduce(stop) > 0
         return self.agreed
-
-    def check_nccl(self):
-        """Raise a UserError if CuPy does not find NCCL."""
-        from cupy.cuda import nccl
-        if not nccl.available:
-            raise UserError("--device gpu: several workers need NCCL: " + python_m(
-                "pip install nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)"))
 
     def wait(self):
         """Wait for all workers. Meanwhile, the processor is free for those that still compute."""

@@ -31,7 +31,7 @@ train --preset chatt                        | chatt chat, similarity transformer
 train --steps many                          | --steps many int
 train --optim.learning_rate nan             | --optim.learning_rate nan > 0
 train --steps NINES                         | --steps 99999 out of range
-train --model.layers 8 65537                | --model.layers 65537 <= 65536
+train --model.layers 8 0                    | --model.layers 0 >= 1
 train --resume run --steps 9                | --resume folder no other option except --device
 train --encoder lstm                        | lstm
 train --encoder transformer --model.embedding_dim 18 --model.heads 4 | --model.embedding_dim 18 even

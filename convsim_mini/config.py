@@ -25,11 +25,9 @@ class TextConfig:
     """How sentences become ids."""
 
     pieces: PositiveInt = 8_000
-    """Maximum number of word pieces, one row each; a frequent word is one (paper: not given; ours:
-    STS 77.2, and 75.7 with 30,000, for the same P@1)."""
+    """Most word pieces, a row each (ours: STS 77.2; with 30,000, 75.7 for the same P@1)."""
     bigrams: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 10_000
-    """How many bigrams of pieces, the most frequent ones, have a row each (ours: the paper gives no
-    number; P@1 26.7, and 26.2 without)."""
+    """Most bigrams of pieces, the frequent ones, a row each (ours: P@1 26.7; 26.2 without)."""
     filters_off: list[Literal["long", "not_alphabetic", "link_or_mention", "bot"]] = field(
         default_factory=list)
     """Filters of the paper's §3 to switch off, for mail and the like (ours): "long" (350 characters
@@ -56,8 +54,7 @@ class ModelConfig:
     unit_response: bool = True
     """Whether the response v′ also has unit length (ours: a score is then a cosine)."""
     scale: PositiveFloat = 15.0
-    """Factor on scores, 1/temperature (paper §2.2: 1; ours: cosines are only −1 to 1; P@1 26.0
-    with 20)."""
+    """Factor on scores, 1/temperature (paper §2.2: 1; ours: P@1 26.7; 26.0 with 20)."""
     encoder_bias: bool = False
     """Whether the encoder's last linear layer has a bias (ours: no; P@1 and STS are the same)."""
     start: str = "corpus"
@@ -96,8 +93,8 @@ class OptimConfig:
     table_learning_rate: PositiveFloat = 0.2
     """Learning rate of the embedding table (paper: the same; ours: found on dev)."""
     loss: Literal["mean", "sum"] = "mean"
-    """The batch's "mean" or "sum"; the paper does not say which. 4,000 steps of its SGD took P@1 to
-    5.6 with the sum, and to 1.6 with the mean. "adaptive" learns the same from both."""
+    """The batch's "mean" or "sum": the paper does not say which. 4,000 steps of its SGD took P@1 to
+    1.6 and to 5.6. "adaptive" learns the same from both."""
     warmup: Share = 0.1
     """Share of steps over which learning rates rise from zero (ours: the first steps are noise)."""
     decay: Literal["linear", "none"] = "linear"
@@ -113,9 +110,8 @@ class Config:
 
     preset: Literal["chat", "similarity", "paper", "paper-multitask", "transformer",
                     "transformer-small"] = "chat"
-    """A named set of changes to the defaults. "chat" (a DAN), "similarity" (a DAN that also learns
-    entailments) and "transformer-small" take minutes; "paper" (a DAN), "transformer" and their
-    second stage, "paper-multitask", follow the paper."""
+    """A set of changes to the defaults. "chat", "similarity" (with entailments) and
+    "transformer-small" take minutes; the others follow the paper, "paper-multitask" after them."""
     task: Literal["conversation", "multitask", "nli", "entailment"] = "conversation"
     """What to learn besides conversations. "multitask": natural language inference (paper §2.4);
     "entailment": picking what a premise entails (ours). "nli": inference only (ours: a control)."""
@@ -245,14 +241,14 @@ def settings():
             for setting in fields(cls) if f"{setting.name}." not in GROUPS}
 
 
-def flat(values, group=""):
-    """Nested dicts as one dict with dotted names."""
+def flat(values):
+    """A dict of settings and of groups, which are dicts, as one dict with dotted names."""
     named = {}
     for name, value in values.items():
-        if isinstance(value, dict) and not group:             # groups have no groups
-            named |= flat(value, f"{name}.")
+        if isinstance(value, dict):
+            named |= {f"{name}.{last}": setting for last, setting in value.items()}
         else:
-            named[group + name] = value
+            named[name] = value
     return named
 
 

@@ -20,7 +20,6 @@ from .data.prepare import corpus_report, open_corpus
 from .core.arrays import array_module, to_device
 from .core.loop import train_steps
 from .core.optim import OPTIMIZERS
-from .data.labelled import find_snli
 from .data.layouts import Reading
 from .data.pairs import write_pairs
 from .fast.devices import device_module
@@ -105,8 +104,6 @@ def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
     Raises UserError.
     """
     device_module(config.device, config.precision, workers.gpu)
-    if config.nli:                                         # before the pairs: they take longer
-        find_snli(config.nli, ("train", "dev"), all_needed=True)
     corpus = open_corpus(config, vocabulary)
     use_all_cores()                                        # from here on, freed memory is kept
     print(corpus_report(corpus.report))

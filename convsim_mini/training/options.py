@@ -4,9 +4,8 @@ import argparse
 import dataclasses
 import inspect
 import os
-from pathlib import Path
 
-from ..common.cli import Parser, UserError, user_errors
+from ..common.cli import Parser, UserError
 from ..common.lines import read_object
 from ..config import (
     GROUPS, PRESET_OF, PRESETS, SYNONYMS, Config, choices_of, config_from_dict, flat, settings)
@@ -102,8 +101,7 @@ def absolute(place):
     """The absolute name of a file or folder, or of each one in a list; links are kept."""
     if isinstance(place, list):
         return [*map(absolute, place)]
-    with user_errors(place, "name a folder (--cache for prepared corpora)", RuntimeError):
-        return os.path.abspath(Path(place).expanduser())
+    return os.path.abspath(os.path.expanduser(place))
 
 
 def config_parser():

@@ -25,10 +25,8 @@ from conftest import SMALL, Finished
 NEW = "--cache cache --run new --steps 4 --evaluations 1"    # with SMALL after every "train" below
 CASES = """
 train --stepz 3                             | --stepz 3 --steps
-train --learning-rate 0.01                  | --learning-rate --optim.learning_rate
 train --optim.rate 0.01                     | --optim.rate --optim.learning_rate
 train --preset chatt                        | chatt chat, similarity transformer-small
-train --steps many                          | --steps many int
 train --optim.learning_rate nan             | --optim.learning_rate nan > 0
 train --steps NINES                         | --steps 99999 out of range
 train --model.layers 8 0                    | --model.layers 0 >= 1
@@ -36,12 +34,9 @@ train --resume run --steps 9                | --resume folder no other option ex
 train --encoder lstm                        | lstm
 train --encoder transformer --model.embedding_dim 18 --model.heads 4 | --model.embedding_dim 18 even
 train --config cut.json                     | cut.json JSON
-train --config deep.json                    | deep.json JSON recursion
 train --config unknown.json                 | unknown.json stepz steps?
 train --config nested.json                  | nested.json model.layers array
-train --config encoder.json                 | encoder.json encoder model.encoder
 train --pairs here.csv                      | here.csv row
-train --pairs good.tsv --columns question   | columns question two
 train --pairs good.tsv --encoding utf-16    | --encoding utf-16 ASCII cp1252
 train --pairs good.tsv --run /proc/run      | /proc/run
 train --pairs good.tsv --run run            | run already exists
@@ -49,17 +44,15 @@ train --init run --text.pieces 17           | --init weights text
 train --init run --model.layers 17          | --init weights model
 train --task multitask                      | --task multitask --nli
 train --pairs good.tsv --nli nli            | --task --nli
-train --task nli --nli nowhere --pairs none.tsv  | nowhere snli_1.0_train
-train --task nli --nli nli-dev --pairs none.tsv   | nli-dev lacks snli_1.0_train snli_1.0_dev
+train --task nli --nli nowhere --pairs good.tsv  | nowhere snli_1.0_train
+train --task nli --nli nli-dev --pairs good.tsv   | nli-dev lacks snli_1.0_train snli_1.0_dev
 train --task nli --nli nli-label --pairs good.tsv | nli-label line 2 maybe
 evaluation run --on stz                     | --on stz
 evaluation.sts                              | run
-evaluation.sts . --bogus 3                  | --bogus
 evaluation.sts exported                     | exported model.safetensors
 evaluation.sts run --vectors LONG            | xxx
 evaluation.sts run-weights                  | run-weights damaged
 evaluation.sts run-none                     | run-none
-evaluation.sts run-old                      | run-old another version format 8, expected 11
 evaluation.cqa --data cqa-laughs            | cqa-laughs/a.xml amplification
 evaluation.cqa --data cqa-outside           | cqa-outside/a.xml undefined entity
 evaluation.nli run                          | run NLI
@@ -89,17 +82,11 @@ def not_finite(run):
     save_arrays(run / WEIGHTS, arrays, about)
 
 
-def of_format_8(run):
-    arrays, about = load_arrays(run / WEIGHTS)
-    save_arrays(run / WEIGHTS, arrays, about | {"format": 8})
-
-
 WEIGHTS = "model.safetensors"
 DAMAGED = {    # folder → damage to a copy of the run
     "run": lambda run: None, "run-none": lambda run: (run / WEIGHTS).unlink(),
-    "run-cut": lambda run: change(run / WEIGHTS, lambda data: data[:500]),
     "run-weights": lambda run: change(run / WEIGHTS, lambda data: data[:-1] + b"x"),
-    "run-nan": not_finite, "run-old": of_format_8}
+    "run-nan": not_finite}
 NLI_PAIR = b'{"gold_label": "neutral", "sentence1": "a", "sentence2": "b"}\n'
 
 
@@ -119,9 +106,8 @@ def files(text):
     return {
         "good.tsv": text, "here.csv": b"a,b\n", "unknown.json": b'{"stepz": 4}',
         "exported/modules.json": b"[]", "exported/README.md": b"",
-        "cut.json": b'{"steps": ', "deep.json": b"[" * 100_000,
+        "cut.json": b'{"steps": ',
         "nested.json": b'{"model": {"layers": {"a": [{}]}}}',
-        "encoder.json": b'{"encoder": "transformer"}',
         "cqa-laughs/a.xml": with_entities(xml, BILLION_LAUGHS, b"&l9;"),
         "cqa-outside/a.xml": with_entities(xml, b'<!ENTITY f SYSTEM "file:///etc/hosts">', b"&f;"),
         **{f"nli{name}/snli_1.0_dev.jsonl": NLI_PAIR for name in ("", "-dev", "-label")},

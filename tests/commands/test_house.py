@@ -73,11 +73,3 @@ def test_each_command_has_a_help_even_without_docstrings():
     done = python("-OO", "-W", "ignore::RuntimeWarning", "-c", code, *names)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.findall(r"^usage: python -m convsim_mini\.(\S+) ", done.stdout, re.M) == names
-
-
-def test_lines_of_kernels_and_of_the_emulated_device_are_at_most_100_characters_long():
-    """Python files are checked by ruff."""
-    files = [path for folder in ("convsim_mini", "tests") for path in (ROOT / folder).rglob("*.*")
-             if path.suffix in (".cu", ".cuh", ".cpp", ".h") and "build" not in path.parts]
-    assert files and all(len(line) <= 100 for path in files
-                         for line in path.read_text(encoding="utf-8").splitlines())

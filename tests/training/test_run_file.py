@@ -6,8 +6,6 @@ import shutil
 
 import numpy as np
 import pytest
-from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
 
 from convsim_mini.common import files
 from convsim_mini import train
@@ -58,17 +56,6 @@ def test_a_changed_byte_is_noticed(run_copy):
         flipped = bytes([data[place] ^ 1 << rng.integers(8)])
         path.write_bytes(data[:place] + flipped + data[place + 1:])
         with pytest.raises(UserError, match="model.safetensors: "):
-            load_run(run_copy)
-
-
-def test_numbers_read_as_another_kind_or_shape_are_refused(run_copy):
-    path = run_copy / MODEL
-    arrays = load_file(path)
-    with safe_open(path, "numpy") as file:
-        metadata = file.metadata()
-    for other in (lambda array: array.view(np.int32), lambda array: array.reshape(-1)):
-        save_file({name: other(array) for name, array in arrays.items()}, path, metadata)
-        with pytest.raises(UserError, match="the checksum of .* is wrong"):
             load_run(run_copy)
 
 

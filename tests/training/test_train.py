@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from dataclasses import asdict
+import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
-from convsim_mini.config import config_from_dict, flat, settings
+from convsim_mini.config import settings
+from convsim_mini.evaluation.after_training import summary
 from convsim_mini.core.model import embed, response_forward
 from convsim_mini.core.loop import rates
 from convsim_mini.training.dev import drawn
@@ -98,6 +99,20 @@ def test_the_papers_recipe_trains(arguments, corpus, tmp_path, monkeypatch):
         assert (p != start[name]).any(), name
 
 
+def test_a_training_and_its_summary_hold_two_tables_at_a_time(arguments, tmp_path):
+    rows, width = 300_000, 16
+    options = [*map(str, arguments), "--text.bigrams", str(rows), "--steps", 20,
+               "--evaluations", 1, "--run", tmp_path / "run"]
+    train.train(parse_config([*map(str, arguments), "--steps", "1", "--run", f"{tmp_path}/warm"]))
+    tracemalloc.start()                                       # imports do not count
+    try:
+        summary(train.train(parse_config([*map(str, options)])))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2.6 * 4 * rows * width    # the run's and the one before training
+
+
 # ---------------------------------------------------------------- what is measured during training
 
 def test_dev_is_measured_by_the_responses_v_prime_of_dev_alone(arguments, corpus):
@@ -182,18 +197,6 @@ def test_encoder_is_short_for_its_preset_and_what_a_file_lacks_an_option_may_giv
     (tmp_path / "c.json").write_text('{"preset": "similarity"}')
     config = parse_config(["--config", str(tmp_path / "c.json"), "--nli", str(tmp_path)])
     assert (config.task, config.nli) == ("entailment", str(tmp_path))
-
-
-def test_every_number_of_a_parsed_or_loaded_config_is_exactly_an_int_or_a_float():
-    """CuPy refuses subclasses of float, which a parser may return."""
-    parsed = parse_config(["--model.scale", "3", "--steps", "7", "--model.layers", "8", "9"])
-    loaded = config_from_dict({"steps": 7, "model": {"scale": 3, "layers": [8, 9]}}, "here")
-    for config in (parsed, loaded):
-        values = flat(asdict(config))
-        numbers = [*values.pop("model.layers"),
-                   *(value for value in values.values() if not isinstance(value, (str, list)))]
-        assert {type(number) for number in numbers} <= {int, float, bool, type(None)}
-        assert (type(values["model.scale"]), type(values["steps"])) == (float, int)
 
 
 def test_the_help_has_every_setting(capsys):

@@ -168,16 +168,12 @@ def test_what_ends_all_workers_is_told_once_by_one_of_them(more, told, options, 
     assert not [*tmp_path.glob("runs/*")]
 
 
-def on_emulated_gpus(number, *arguments, cwd):
-    """Like `job`, on CUDA devices emulated by the host: see vgpu/README.md."""
+def test_gpus_with_nccl_have_the_loss_and_the_gradients_of_one_process(tmp_path, monkeypatch):
+    """Here on CUDA devices that the host emulates: see vgpu/README.md."""
     pytest.importorskip("cupy", reason="CuPy is needed for its emulated device")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("VGPU_ORDER", "")
-        return job(number, *arguments, cwd=cwd, path=ROOT / "tests" / "gpu" / "vgpu")
-
-
-def test_gpus_with_nccl_have_the_loss_and_the_gradients_of_one_process(tmp_path):
-    done = on_emulated_gpus(2, SCRIPTS / "worker_gradients.py", "gpu", cwd=tmp_path)
+    monkeypatch.setenv("VGPU_ORDER", "")
+    done = job(2, SCRIPTS / "worker_gradients.py", "gpu", cwd=tmp_path,
+               path=ROOT / "tests" / "gpu" / "vgpu")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)["differences"]
     exact = {case: size for case, size in found.items() if "float32" not in case}

@@ -15,6 +15,13 @@ from .run import LOG, keep_as_best, read_log, save_run
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
 EXPLODED = 100    # a run is stopped at 100 times the loss of its own first step
+CURVES = {    # title → what is drawn below it: key in log.jsonl → label
+    "On dev: % of messages with the true reply among the best N of 100": {
+        **{f"dev_p{n}": f"P@{n}  (at random: {n}%)" for n in N},
+        "nli": "NLI, accuracy of three classes  (at random: 33%)"},
+    "Loss per pair": {
+        "loss": "replies, training (falls when pairs are seen again)",
+        "nli_loss": "second task, training", "dev_loss": "replies, dev"}}
 
 
 class Monitor:
@@ -106,30 +113,19 @@ class Monitor:
 
 
 def plot_curves(path, records, best):
-    """Plot P@N and NLI's accuracy on dev, and the losses, against steps.
+    """Draw the CURVES against steps.
 
     records: of a log.jsonl; best: the step whose weights are kept, or None
     """
-    figure, (right, wrong) = new_figure(columns=2)
-    for n in N:
-        _curve(right, records, f"dev_p{n}", f"P@{n}  (at random: {n}%)")
-    _curve(right, records, "nli", "NLI, accuracy of three classes  (at random: 33%)", "s--")
-    right.set_ylim(0)
-    right.set(title="True reply among the best N of 100, on dev", ylabel="messages (%)")
-    _curve(wrong, records, "loss", "replies, training (falls when pairs are seen again)", "-")
-    _curve(wrong, records, "nli_loss", "second task, training", "-")
-    _curve(wrong, records, "dev_loss", "replies, dev")
-    wrong.set(title="Loss in training and on dev", ylabel="loss per pair")
-    for axes in (right, wrong):
+    figure, both = new_figure(columns=2)
+    for axes, (title, curves) in zip(both, CURVES.items()):
+        for key, label in curves.items():
+            points = [(record["step"], record[key]) for record in records if key in record]
+            if points:
+                axes.plot(*zip(*points), "-" if key in ("loss", "nli_loss") else "o-", label=label)
         if best is not None:
             axes.axvline(best, color="grey", linestyle=":", label=f"kept: step {best:,}")
-        axes.set_xlabel("step")
+        axes.set(title=title, xlabel="step")
         axes.legend()
+    both[0].set_ylim(0)
     save_figure(figure, path)
-
-
-def _curve(axes, records, key, label, style="o-"):
-    """Plot the values of a key against steps; records without that key are skipped."""
-    points = [(record["step"], record[key]) for record in records if key in record]
-    if points:
-        axes.plot(*zip(*points), style, linewidth=1, label=label)

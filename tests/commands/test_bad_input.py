@@ -14,7 +14,6 @@ import pytest
 
 from convsim_mini.common.files import load_arrays, save_arrays
 from convsim_mini.common.cli import UserError, python_m
-from convsim_mini.evaluation.cqa import OWN as OWN_CQA
 from convsim_mini.fast.devices import device_module
 from convsim_mini.inference.index import build_index
 from convsim_mini.inference.rows import rows_of_texts
@@ -31,11 +30,9 @@ train --optim.learning_rate nan             | --optim.learning_rate nan > 0
 train --steps NINES                         | --steps 99999 out of range
 train --model.layers 8 0                    | --model.layers 0 >= 1
 train --resume run --steps 9                | --resume folder no other option except --device
-train --encoder lstm                        | lstm
 train --encoder transformer --model.embedding_dim 18 --model.heads 4 | --model.embedding_dim 18 even
 train --config cut.json                     | cut.json JSON
 train --config unknown.json                 | unknown.json stepz steps?
-train --config nested.json                  | nested.json model.layers array
 train --pairs here.csv                      | here.csv row
 train --pairs good.tsv --encoding utf-16    | --encoding utf-16 ASCII cp1252
 train --pairs good.tsv --run /proc/run      | /proc/run
@@ -53,8 +50,6 @@ evaluation.sts exported                     | exported model.safetensors
 evaluation.sts run --vectors LONG            | xxx
 evaluation.sts run-weights                  | run-weights damaged
 evaluation.sts run-none                     | run-none
-evaluation.cqa --data cqa-laughs            | cqa-laughs/a.xml amplification
-evaluation.cqa --data cqa-outside           | cqa-outside/a.xml undefined entity
 evaluation.nli run                          | run NLI
 evaluation.senteval run                     | --data
 tune run                                    | --data STS
@@ -90,26 +85,12 @@ DAMAGED = {    # folder → damage to a copy of the run
 NLI_PAIR = b'{"gold_label": "neutral", "sentence1": "a", "sentence2": "b"}\n'
 
 
-BILLION_LAUGHS = b'<!ENTITY l0 "lol">' + b"".join(
-    b'<!ENTITY l%d "%s">' % (k, b"&l%d;" % (k - 1) * 10) for k in range(1, 10))
-
-
-def with_entities(xml, entities, text):
-    """The XML document with entities defined, and one at the start of its first question."""
-    xml = xml.replace(b"<!DOCTYPE xml [", b"<!DOCTYPE xml [" + entities)
-    return xml.replace(b"<OrgQSubject>", b"<OrgQSubject>" + text, 1)
-
-
 def files(text):
     """Name → bytes of each file. text: the content of good.tsv."""
-    xml = OWN_CQA.read_bytes()
     return {
         "good.tsv": text, "here.csv": b"a,b\n", "unknown.json": b'{"stepz": 4}',
         "exported/modules.json": b"[]", "exported/README.md": b"",
         "cut.json": b'{"steps": ',
-        "nested.json": b'{"model": {"layers": {"a": [{}]}}}',
-        "cqa-laughs/a.xml": with_entities(xml, BILLION_LAUGHS, b"&l9;"),
-        "cqa-outside/a.xml": with_entities(xml, b'<!ENTITY f SYSTEM "file:///etc/hosts">', b"&f;"),
         **{f"nli{name}/snli_1.0_dev.jsonl": NLI_PAIR for name in ("", "-dev", "-label")},
         "nli/snli_1.0_train.jsonl": NLI_PAIR * 3,
         "nli-label/snli_1.0_train.jsonl": NLI_PAIR + NLI_PAIR.replace(b"neutral", b"maybe")}

@@ -80,21 +80,15 @@ def difference(model, expected, found):
           for name, grad in grads_found.items())))
 
 
-def data(rng):
-    """The pairs of each task and the indices of a batch: a Split, (B,), two Splits for NLI."""
-    lengths = rng.integers(1, 9, 2 * 2 * PAIRS)
-    sentences = Packed(rng.integers(0, WORDS, lengths.sum()).astype(np.int32), offsets_of(lengths))
-    which = rng.permutation(2 * PAIRS)[:PAIRS]
-    return (Split(*sentences), which,
-            Split(*sentences, labels=rng.integers(0, 3, 99), task="classes"),
-            Split(*sentences, task="entailments"))
-
-
 def cases(rng):
     """A Batch for each task."""
-    split, which, nli, entailed = data(rng)
-    return {"conversation": split.batch(which), "nli": nli.batch(which),
-            "entailment": entailed.batch(which)}
+    lengths = rng.integers(1, 9, 2 * 2 * PAIRS)
+    sentences = Packed(rng.integers(0, WORDS, lengths.sum()).astype(np.int32), offsets_of(lengths))
+    which, labels = rng.permutation(2 * PAIRS)[:PAIRS], rng.integers(0, 3, 99)
+    splits = {"conversation": Split(*sentences),
+              "nli": Split(*sentences, labels=labels, task="classes"),
+              "entailment": Split(*sentences, task="entailments")}
+    return {name: split.batch(which) for name, split in splits.items()}
 
 
 class PlayedBackend:

@@ -46,8 +46,7 @@ def train(config, workers=SINGLE_WORKER, pairs=None):
                 write_pairs(pairs, folder / PAIRS, Reading(tuple(config.columns), config.encoding))
             config = dataclasses.replace(config, pairs=[str(folder / PAIRS)])
         config = dataclasses.replace(config, run=str(folder))
-        with workers.in_turn():
-            vocabulary = describe(config.init).vocabulary if config.init else None
+        vocabulary = describe(config.init).vocabulary if config.init else None
         return run_to_the_end(Run(Path(folder, TRAINING), config, vocabulary, None), workers)
 
 
@@ -59,9 +58,8 @@ def resume(folder, workers=SINGLE_WORKER, device=None):
     pairs or its NLI data are missing or changed, or if another process is training in its folder.
     """
     with workers.in_turn():
-        describe(newest(folder))    # raises UserError for a mistyped folder; locking would make it
+        run = describe(newest(folder))    # before the lock, which would make a mistyped folder
     with training_in(folder) if workers.rank == 0 else nullcontext():
-        run = describe(newest(folder))
         config = dataclasses.replace(run.config, device=device or run.config.device)
         return run_to_the_end(run._replace(config=config), workers)
 

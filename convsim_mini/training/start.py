@@ -47,23 +47,22 @@ def initial_table(corpus, bigrams, model, rng):
     would drown out the words. With a file, its vectors are the first columns.
     """
     pieces, dim = corpus.vocabulary.size, model.embedding_dim
-    of_pieces = rng.standard_normal((pieces, dim), np.float32)
-    if model.start != "random":
-        given = given_vectors(model, corpus.vocabulary)                   # (pieces, columns)
-        columns = given.shape[1]
-        parts = [(given, 0)]
-        if columns < dim:
-            parts.append((ppmi_svd(corpus.train, pieces, dim - columns, rng), columns))
-        for vectors, first in parts:
-            met = vectors.any(axis=1)            # a piece without a vector stays random
-            of_pieces[:len(vectors), first:first + vectors.shape[1]][met] = vectors[met]
-        weight = A / (A + corpus.vocabulary.probabilities())
-        of_pieces *= weight.astype(np.float32)[:, None]
-    table = np.zeros((pieces + bigrams, dim), np.float32)    # only now: the SVD needs memory, too
-    table[:pieces] = of_pieces
+    divisor = np.float32(ENCODERS[model.encoder].table_divisor(dim))
     if model.start == "random":
-        table[pieces:] = rng.standard_normal((bigrams, dim), np.float32)
-    table /= np.float32(ENCODERS[model.encoder].table_divisor(dim))
+        return rng.standard_normal((pieces + bigrams, dim), np.float32) / divisor
+    of_pieces = rng.standard_normal((pieces, dim), np.float32)
+    given = given_vectors(model, corpus.vocabulary)                       # (pieces, columns)
+    columns = given.shape[1]
+    parts = [(given, 0)]
+    if columns < dim:
+        parts.append((ppmi_svd(corpus.train, pieces, dim - columns, rng), columns))
+    for vectors, first in parts:
+        met = vectors.any(axis=1)                # a piece without a vector stays random
+        of_pieces[:len(vectors), first:first + vectors.shape[1]][met] = vectors[met]
+    weight = A / (A + corpus.vocabulary.probabilities())
+    of_pieces *= weight.astype(np.float32)[:, None]
+    table = np.zeros((pieces + bigrams, dim), np.float32)    # only now: the SVD needs memory, too
+    table[:pieces] = of_pieces / divisor
     return table
 
 

@@ -112,9 +112,9 @@ class Config:
                     "transformer-small"] = "chat"
     """A set of changes to the defaults. "chat", "similarity" (with entailments) and
     "transformer-small" take minutes; the others follow the paper, "paper-multitask" after them."""
-    task: Literal["conversation", "multitask", "nli", "entailment"] = "conversation"
+    task: Literal["conversation", "multitask", "entailment"] = "conversation"
     """What to learn besides conversations. "multitask": natural language inference (paper §2.4);
-    "entailment": picking what a premise entails (ours). "nli": inference only (ours: a control)."""
+    "entailment": picking what a premise entails (ours)."""
     init: str | None = None
     """Folder of a run to start from (paper §3.1: the multitask model). Its settings apply unless an
     option overrides them. Other pairs get 8 epochs at a third of the learning rates (ours)."""
@@ -166,15 +166,9 @@ class Config:
         return self.text.bigrams if has_bigrams else 0
 
     @property
-    def taught(self):
-        """The tasks that the run's batches teach: names in TASKS of core/model.py."""
-        return {"conversation": ("replies",), "multitask": ("replies", "classes"),
-                "nli": ("classes",), "entailment": ("replies", "entailments")}[self.task]
-
-    @property
     def classifies(self):
         """Whether the model has NLI's classifier."""
-        return "classes" in self.taught
+        return self.task == "multitask"
 
 
 PAPER = {

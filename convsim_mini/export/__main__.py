@@ -69,8 +69,7 @@ def in_8_bits(table):
 def training_data(run):
     """The files that a Run was trained on, its steps and its batch size, as text."""
     config = run.config
-    pairs = [Path(path).name for path in config.pairs] or ["chitchat-dataset"]
-    files = [] if config.task == "nli" else pairs
+    files = [Path(path).name for path in config.pairs] or ["chitchat-dataset"]
     if config.nli:
         files.append("SNLI")
     before = f" It started from the run {Path(config.init).name}." if config.init else ""

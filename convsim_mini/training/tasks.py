@@ -1,4 +1,4 @@
-"""What each step trains on: conversations, inference (NLI) or both; and in which batches."""
+"""What each step trains on: conversations, or inference (NLI) by turns; and in which batches."""
 
 import dataclasses
 import itertools
@@ -59,8 +59,7 @@ def batches_of_tasks(config, tasks, first_step=0):
 
 def steps_of_tasks(config, steps):
     """How many of the first `steps` steps train on conversations, and how many NLI, by turns."""
-    share = config.nli_share if "replies" in config.taught else 1.0
-    of_nli = math.floor(share * steps) if config.nli else 0
+    of_nli = math.floor(config.nli_share * steps) if config.nli else 0
     return steps - of_nli, of_nli
 
 
@@ -84,10 +83,8 @@ def fitted(config, tasks, workers=1):
     config = dataclasses.replace(config, optim=dataclasses.replace(optim, **sizes))
     if config.steps:
         return config
-    split, size = tasks.conversation, sizes["batch_size"]
-    if "replies" not in config.taught:
-        split, size = tasks.nli, sizes["nli_batch_size"]
-    elif tasks.nli:
+    size = sizes["batch_size"] * (optim.drop_at + GROWN * (1 - optim.drop_at))
+    if tasks.nli:
         size *= 1 - config.nli_share                          # the other steps train NLI
-    size *= optim.drop_at + GROWN * (1 - optim.drop_at)
-    return dataclasses.replace(config, steps=max(1, round(config.epochs * split.pairs / size)))
+    steps = round(config.epochs * tasks.conversation.pairs / size)
+    return dataclasses.replace(config, steps=max(1, steps))

@@ -41,9 +41,9 @@ train --init run --text.pieces 17           | --init weights text
 train --init run --model.layers 17          | --init weights model
 train --task multitask                      | --task multitask --nli
 train --pairs good.tsv --nli nli            | --task --nli
-train --task nli --nli nowhere --pairs good.tsv  | nowhere snli_1.0_train
-train --task nli --nli nli-dev --pairs good.tsv   | nli-dev lacks snli_1.0_train snli_1.0_dev
-train --task nli --nli nli-label --pairs good.tsv | nli-label line 2 maybe
+train --task multitask --nli nowhere --pairs good.tsv  | nowhere snli_1.0_train
+train --task multitask --nli nli-dev --pairs good.tsv   | nli-dev lacks snli_1.0_train snli_1.0_dev
+train --task multitask --nli nli-label --pairs good.tsv | nli-label line 2 maybe
 evaluation run --on stz                     | --on stz
 evaluation.sts                              | run
 evaluation.sts exported                     | exported model.safetensors

@@ -213,7 +213,6 @@ def test_the_help_has_every_setting(capsys):
     (["--steps", "700", "--epochs", "3"], 700), (["--config", "run.json"], 700),
     (["--config", "run.json", "--epochs", "3"], 30), (["--encoder", "transformer"], 20),
     (["--config", "mine.json"], 24),                          # the last quarter: batches of 200
-    (["--task", "nli", "--nli", "x"], 16),                    # 2 · 400 pairs in batches of 50
     (["--task", "multitask", "--nli", "x", "--nli_share", "0.2"], 25)])    # 5 of them train NLI
 def test_steps_follow_from_epochs_where_only_these_are_given(options, steps, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -55,7 +55,7 @@ def test_a_changed_byte_is_noticed(run_copy):
 
 @pytest.mark.parametrize("place, value", [
     ("settings", []), ("settings.model.encoder", "transformer"), ("settings.model.layers", [17]),
-    ("settings.task", "nli"), ("vocabulary", None), ("vocabulary.pieces", ["a"]),
+    ("settings.task", "multitask"), ("vocabulary", None), ("vocabulary.pieces", ["a"]),
     ("vocabulary.counts", ["a"] * 300), ("measured", 3)])
 def test_a_forged_run_is_told(run_copy, place, value):
     arrays, about = files.load_arrays(run_copy / MODEL)

@@ -120,9 +120,8 @@ def test_no_name_becomes_code_and_each_task_names_its_data(run_copy, tmp_path):
     code = ast.parse(card.split("```python\n")[1].split("```")[0])
     assert code.body[1].value.args[0].value == name
     assert str(tmp_path) not in card and "It started from the run first." in card
-    for task, says in (("conversation", "gone.tsv. Training"), ("nli", "SNLI. Training"),
-                       ("multitask", "gone.tsv, SNLI. Training")):
-        config = dataclasses.replace(gone, task=task)
+    for nli, says in ((None, "gone.tsv. Training"), ("DIR", "gone.tsv, SNLI. Training")):
+        config = dataclasses.replace(gone, nli=nli)
         assert export.training_data(run._replace(config=config)).startswith(says)
 
 

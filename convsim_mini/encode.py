@@ -27,7 +27,6 @@ from .inference.index import WORDS, add_to_index, build_index, index_at
 from .inference.rows import LINE, rows_of_file, rows_of_texts
 from .inference.sentence_encoder import encoder_of, warn_if_unknown
 from .training.run import load_run
-from .training.tasks import warn_if_cut
 
 CHUNK = 4_096    # sentences whose vectors are in memory at a time
 MOST_COMPARED = 30

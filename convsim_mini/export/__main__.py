@@ -72,8 +72,7 @@ def card(run, folder, measured, bits):
     """The model card, the folder's README.md. measured: r of the vectors; bits: of the table"""
     config, name = run.config, folder.resolve().name
     data = [Path(path).name for path in config.pairs] or ["chitchat-dataset"]
-    if config.nli_task:
-        data = ["SNLI"] if config.task == "nli" else [*data, "SNLI"]
+    data += ["SNLI"] if config.nli else []
     return Path(PACKAGE, "export/card.md").read_text(encoding="utf-8").format(
         title=name, quoted=json.dumps(name, ensure_ascii=False), numbers=config.model.layers[-1],
         encoder=TITLES.get(config.model.encoder, config.model.encoder), data=", ".join(data),

@@ -196,7 +196,7 @@ def test_the_log_reads_all_losses_in_one_copy(cupy, tmp_path):
     for step in range(1, 11):
         monitor.after_step(step, {"loss": cupy.asarray(np.float32(step))})
     assert emulated.counts()["copy to host"] == 2             # of the first step, of the rest
-    assert [record["loss"] for record in monitor.steps] == [1.0, 6.0]
+    assert [record["loss"] for record in monitor.records] == [1.0, 6.0]
 
 
 @pytest.mark.parametrize("name", STEP_MODELS)

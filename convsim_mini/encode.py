@@ -129,7 +129,6 @@ def answer(encoder, rows, options, reading):
     else:
         words = WORDS[0] if options.words is None else options.words
         print(comparison(encoder, sentences, words))
-    warn_if_cut(encoder.model.config, encoder.vocabulary.encode(sentences).offsets)
     warn_if_unknown(sentences, encoder.vocabulary)
 
 

@@ -104,6 +104,10 @@ def absolute(place):
     return os.path.abspath(os.path.expanduser(place))
 
 
+def config_parser():
+    """The parser of the training command, which has an option for every setting."""
+    parser = Parser("convsim_mini.train", "Train a sentence encoder on conversations.",
+                    usage="%(prog)s [options]", argument_default=argparse.SUPPRESS)
     parser.add_argument("--config", metavar="FILE",
                         help="JSON file of settings, such as a run's config.json.")
     parser.add_argument("--encoder", choices=ENCODERS,

@@ -10,6 +10,7 @@ import tracemalloc
 from collections import UserDict
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 

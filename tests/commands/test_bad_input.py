@@ -51,7 +51,6 @@ evaluation exported                         | exported model.safetensors
 evaluation run --vectors LONG               | xxx
 evaluation run-weights                      | run-weights damaged
 evaluation run-none                         | run-none
-evaluation run-old                          | run-old another version format 8, expected 11
 tune run                                    | --data STS
 evaluation run --on sts --out here.csv/out  | here.csv/out cannot be written
 chat run --replies index                    | index replies

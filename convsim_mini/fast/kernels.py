@@ -37,16 +37,15 @@ def sum_rows(table, packed):
     return y
 
 
-def batch_softmax_forward(u, v, scale=1.0, first=0):
-    losses, duv = like(u, len(u)), u @ v.T                    # of dloss = 1
-    launch("layers.softmax_rows", (len(u),), WARP, duv, losses, len(v), first, scale)
-    return losses.sum(), (u, v, duv)
+def cross_entropy_forward(logits, labels):
+    losses, difference = like(logits, len(logits)), like(logits)          # p − δ
+    launch("layers.cross_entropy", (len(logits),), WARP, logits, labels, losses, difference,
+           logits.shape[1])
+    return losses.mean(), difference
 
 
-def batch_softmax_backward(dloss, cache):
-    u, v, duv = cache
-    duv = duv if dloss == 1 else duv * dloss
-    return duv @ v, duv.T @ u
+def cross_entropy_backward(dloss, difference):
+    return difference * (dloss / len(difference))
 
 
 # ---------------------------------------------------------------- optim.py
@@ -100,8 +99,8 @@ def dropout_backward(dy, bits):
 def attention_forward(qkv, offsets, heads, dropout=NO_DROPOUT):
     N, d, bits = len(qkv), qkv.shape[1] // 3, _bits(dropout)
     y, log_sums, m = like(qkv, N, d), like(qkv, N, heads), d // heads
-    launch("attention.attention_forward", (heads * (len(offsets) - 1),), (128,), qkv, offsets, y,
-           log_sums, heads, *bits, shared=64 * (m | 1) + 16 * (m + 32), width=m)
+    launch("attention.attention_forward", (heads * (len(offsets) - 1),), (256,), qkv, offsets, y,
+           log_sums, heads, *bits, shared=64 * (m | 1), width=m)
     return y, (qkv, offsets, heads, bits, y, log_sums)        # log Σ_j e^s_ij of each i: (N, h)
 
 
@@ -109,8 +108,8 @@ def attention_backward(dy, cache):
     qkv, offsets, heads, bits, y, log_sums = cache
     dqkv, m = like(qkv), y.shape[1] // heads
     dots = (dy * y).reshape(len(y), heads, m).sum(axis=2)     # Σ_j p_ij dp_ij of each i: (N, h)
-    launch("attention.attention_backward", (heads * (len(offsets) - 1),), (128,), dy, qkv, offsets,
-           log_sums, dots, dqkv, heads, *bits, shared=64 * (m | 1) + 16 * (2 * m + 64), width=m)
+    launch("attention.attention_backward", (heads * (len(offsets) - 1),), (256,), dy, qkv, offsets,
+           log_sums, dots, dqkv, heads, *bits, shared=64 * (m | 1), width=m)
     return dqkv
 
 

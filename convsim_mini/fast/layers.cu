@@ -1,4 +1,4 @@
-// Layer norm and the batch softmax, in which a block is one warp and has one row; dropout.
+// Layer norm and the cross-entropy, in which a block is one warp and has one row; dropout.
 
 extern "C" __global__ void layer_norm_forward(const real* x, const real* weight, const real* bias,
                                               real* y, real* normal, real* scale, int d,
@@ -33,19 +33,19 @@ extern "C" __global__ void layer_norm_backward(const real* dy, const real* norma
         dx[c] = s[row] * (dy[c] * weight[c] - mean - normal[c] * along);
 }
 
-// batch_softmax_forward after the product: its gradient, scale (p − δ) / B, overwrites u · v, and
-// `losses` gets each row's share of the loss. The true response of row i is first + i.
-extern "C" __global__ void softmax_rows(real* scores, real* losses, int B, int first, real scale) {
-    real* row = scores + (i64)blockIdx.x * B;
-    real top = MINUS_INFINITY, total = 0, here = scale * row[first + blockIdx.x];
-    for (int j = threadIdx.x; j < B; j += 32) top = max(top, scale * row[j]);
+// `losses` gets each row's −log p(label), and `difference` gets p − δ.
+extern "C" __global__ void cross_entropy(const real* logits, const i64* labels, real* losses,
+                                         real* difference, int c) {
+    i64 row = blockIdx.x;
+    logits += row * c, difference += row * c;
+    real top = MINUS_INFINITY, total = 0;
+    for (int j = threadIdx.x; j < c; j += 32) top = max(top, logits[j]);
     top = warp_max(top);
-    __syncwarp();                                             // all have read `here`
-    for (int j = threadIdx.x; j < B; j += 32) total += row[j] = exp(scale * row[j] - top);
+    for (int j = threadIdx.x; j < c; j += 32) total += exp(logits[j] - top);
     total = warp_sum(total);
-    for (int j = threadIdx.x; j < B; j += 32)
-        row[j] = (row[j] / total - (j == first + blockIdx.x)) * scale / B;
-    if (threadIdx.x == 0) losses[blockIdx.x] = (log(total) + top - here) / B;
+    for (int j = threadIdx.x; j < c; j += 32)
+        difference[j] = exp(logits[j] - top) / total - (j == labels[row]);
+    if (threadIdx.x == 0) losses[row] = log(total) + top - logits[labels[row]];
 }
 
 // dropout_forward and dropout_backward: a thread has one value.

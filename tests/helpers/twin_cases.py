@@ -78,11 +78,10 @@ def bag(rng, dtype):
     return *numbers(rng, dtype, (ROWS, *sizes(rng, 1))), sentences(rng)
 
 
-def scores(rng, dtype, most=42):
-    """Inputs of a whole batch, or of a worker's part."""
-    B, d = rng.integers(most - 20, most), rng.integers(1, 20)
-    b, first = one_of(rng, (B, 0), (B // 2, B - B // 2))
-    return *numbers(rng, dtype, (b, d), (B, d)), 3.0, first
+def labelled(rng, dtype, classes=41):
+    """Logits, and a label of each row."""
+    b, = sizes(rng, 1)
+    return *numbers(rng, dtype, (b, classes)), rng.integers(0, classes, b)
 
 
 def parameters(kinds, *others):
@@ -117,7 +116,7 @@ CASES = {
     matmul: factors,
     embeddings.sum_rows: bag,
     layers.tanh_backward: lambda rng, dtype: numbers(rng, dtype, *[sizes(rng, 2)] * 2),
-    losses.batch_softmax_forward: scores,
+    losses.cross_entropy_forward: labelled,
     optim.sgd: parameters(2, 0.1),
     optim.adam: parameters(4, 3, 0.1, 0.9, 0.999, 1e-8),
     optim.update_rows: touched_rows,

@@ -15,7 +15,7 @@ class Dropout(NamedTuple):
     key: int
 
     def at(self, place):
-        """The Dropout of step, layer or group `place` within this one, with its own bits."""
+        """The Dropout of step or layer `place` within this one, with its own bits."""
         key = _mix_python(_mix_python(self.key) + place + 1) if self.rate else self.key
         return Dropout(self.rate, key)
 
@@ -29,24 +29,21 @@ def dropout_of(rate, key):
 
 
 @twinned
-def dropout_forward(x, dropout, begins=None):
+def dropout_forward(x, dropout):
     """Set a share of x to zero and scale the rest to keep the expected value. Any shape.
 
     The random bits depend only on the key and a value's place (SplitMix64 of a counter), so NumPy
     and a GPU draw the same ones. One 64-bit word serves eight values, so the share is rounded to a
     multiple of 1/256.
-    dropout: Dropout; rate 0 drops nothing; begins: uint64 (k,), on the host, the counter at which
-    each of k equal parts of x begins; None: x is a single part that begins at 0 → y, cache
+    dropout: Dropout; rate 0 drops nothing → y, cache
     """
     threshold = round(256 * dropout.rate)
     if not threshold:
         return x, None
     xp = array_module(x)
-    begins = xp.asarray([0] if begins is None else begins, xp.uint64)
-    size = x.size // len(begins)                              # of a part
-    word = begins[:, None] + xp.arange(-(-size // 8), dtype=xp.uint64)    # (k, words)
-    word += xp.uint64(dropout.key)
-    keep = _mix(word).view(xp.uint8)[:, :size].reshape(x.shape) >= threshold
+    words = xp.arange(-(-x.size // 8), dtype=xp.uint64)
+    words += xp.uint64(dropout.key)
+    keep = _mix(words).view(xp.uint8)[:x.size].reshape(x.shape) >= threshold
     factor = keep * x.dtype.type(256 / (256 - threshold))
     return x * factor, factor
 

@@ -1,4 +1,4 @@
-"""Cross-entropy and batch softmax. Like layers: forward(…) → loss, cache; backward(dloss, cache)."""
+"""Cross-entropy and batch softmax: forward(…) → loss, cache; backward(dloss, cache)."""
 
 from functools import partial
 

@@ -97,9 +97,9 @@ def sublayer_forward(model, name, x, offsets, dropout):
     of_norm, of_f = ([model.params[one] for one in names] for names in (norm_of(name), f_of(name)))
     z, norm_cache = layer_norm_forward(x, *of_norm)
     if name.endswith("attention"):
-        y, f_cache = self_attention_forward(z, *of_f, dropout.at(0), offsets, model.config.heads)
+        y, f_cache = self_attention_forward(z, *of_f, offsets, model.config.heads)
     else:
-        y, f_cache = position_wise_forward(z, *of_f, dropout.at(0))
+        y, f_cache = position_wise_forward(z, *of_f)
     y, dropout_cache = dropout_forward(y, dropout)
     return x + y, (name, norm_cache, f_cache, dropout_cache)
 

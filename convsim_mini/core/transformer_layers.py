@@ -4,7 +4,6 @@ A batch has N words in B sentences; d is the width of a word's vector.
 """
 
 from .arrays import array_module, twinned
-from .dropout import NO_DROPOUT, dropout_backward, dropout_forward
 from .embeddings import sum_rows
 from .layers import linear_backward, linear_forward
 from .packed import Packed
@@ -56,21 +55,19 @@ def layer_norm_backward(dy, cache):
     return dx, dweight, dbias
 
 
-def position_wise_forward(x, weight0, bias0, weight1, bias1, dropout=NO_DROPOUT):
-    """y = dropout(relu(x W₀ + b₀)) W₁ + b₁, each position by itself: x: (N, d) → (N, d), cache."""
+def position_wise_forward(x, weight0, bias0, weight1, bias1):
+    """y = relu(x W₀ + b₀) W₁ + b₁, each position by itself: x: (N, d) → (N, d), cache."""
     h, cache0 = linear_forward(x, weight0, bias0)                         # (N, hidden)
     h, relu_cache = relu_forward(h)
-    h, dropout_cache = dropout_forward(h, dropout)
     y, cache1 = linear_forward(h, weight1, bias1)                         # (N, d)
-    return y, (cache0, relu_cache, dropout_cache, cache1)
+    return y, (cache0, relu_cache, cache1)
 
 
 def position_wise_backward(dy, cache):
-    """Forward: y = linear1(dropout(relu(linear0(x)))). dy: (N, d) → dx, dW₀, db₀, dW₁, db₁."""
-    cache0, relu_cache, dropout_cache, cache1 = cache
+    """Forward: y = linear1(relu(linear0(x))). dy: (N, d) → dx, dW₀, db₀, dW₁, db₁."""
+    cache0, relu_cache, cache1 = cache
     dh, dweight1, dbias1 = linear_backward(dy, cache1)                    # (N, hidden)
-    dh = relu_backward(dropout_backward(dh, dropout_cache), relu_cache)
-    return *linear_backward(dh, cache0), dweight1, dbias1
+    return *linear_backward(relu_backward(dh, relu_cache), cache0), dweight1, dbias1
 
 
 def mean_pool_forward(x, packed):

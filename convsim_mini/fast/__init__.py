@@ -28,8 +28,8 @@ INSTALLED = set()    # numpy, cupy or both: twins for their arrays are installed
 TESTED = {           # functions that have a twin, with the `checksum` that their tests saw
     "matmul": "04aaa649", "sum_rows": "80090cc3", "sgd": "4501e18f",
     "adam": "526e5a0d", "update_rows": "2243fddd", "cross_entropy": "0dac5ebd",
-    "attention": "8828521d", "dropout": "fcf8b2d9", "layer_norm": "b13e48b6",
-    "tanh_backward": "2ae353da",
+    "each_group": "5b3174f5", "attention": "a302fbbd", "dropout": "fec3d5f8",
+    "layer_norm": "b13e48b6", "tanh_backward": "2ae353da",
 }
 MODULES = arrays, attention, dropout, embeddings, layers, losses, optim, transformer_layers
 

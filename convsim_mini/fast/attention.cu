@@ -40,15 +40,10 @@ __device__ void add_rows(real factor, const real* tile, int count, real* sum) {
     }
 }
 
-// The dropout counter of a sentence's score (i, j) in this head; see COUNTERS in attention.py.
-__device__ u64 score_counter(i64 begin, int head, int n, int i, int j) {
-    return ((u64)begin << 27) + ((u64)head * n + i) * n + j;
-}
-
 // y_i = Σ_j p_ij v_j. The softmax is computed tile by tile: when a higher maximum is found, sums so
 // far are scaled down (Milakov, Gimelshein 2018). log Σ_j e^s_ij is kept for the backward.
 extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets, real* y,
-                                             real* log_sums, int heads, u64 key, int threshold) {
+                                             real* log_sums, int heads) {
     extern __shared__ real shared[];
     int head = blockIdx.x % heads, d = heads * WIDTH;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -63,15 +58,13 @@ extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets
         for (int tile = 0; tile < n; tile += TILE) {
             // a sentence that fits into one tile is loaded once
             if (first == 0 || n > TILE) load_tile(k, 3 * d, v, 3 * d, tile, n, keys, values);
-            int j = tile + lane;                              // this lane's word
-            real s = j < n ? dot(q + (i64)i * 3 * d, keys + lane * ROW) / sqrt(real(WIDTH))
+            real s = tile + lane < n ? dot(q + (i64)i * 3 * d, keys + lane * ROW) / sqrt(real(WIDTH))
                            : MINUS_INFINITY;
             real highest = max(top, warp_max(s)), shrink = exp(top - highest);
             real e = exp(s - highest);
             total = total * shrink + warp_sum(e);
             top = highest;
             for (int c = 0; c < COLUMNS; ++c) sum[c] *= shrink;
-            e *= dropout_factor(key, threshold, score_counter(begin, head, n, i, j));
             add_rows(e, values, min(TILE, n - tile), sum);
         }
         real* out = y + (begin + i) * d + head * WIDTH;
@@ -87,7 +80,7 @@ extern "C" __global__ void attention_forward(const real* qkv, const i64* offsets
 // keys; _dv: dy or values.
 extern "C" __global__ void attention_backward(const real* dy, const real* qkv, const i64* offsets,
                                               const real* log_sums, const real* dots, real* dqkv,
-                                              int heads, u64 key, int threshold) {
+                                              int heads) {
     extern __shared__ real shared[];
     int head = blockIdx.x % heads, d = heads * WIDTH;
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -108,15 +101,11 @@ extern "C" __global__ void attention_backward(const real* dy, const real* qkv, c
                 if (first == 0 || n > TILE)
                     load_tile(by_keys ? q : k, 3 * d, by_keys ? dy : v, by_keys ? d : 3 * d, tile,
                               n, tile_qk, tile_dv);
-                int b = tile + lane, i = by_keys ? b : a, j = by_keys ? a : b;
+                int b = tile + lane, i = by_keys ? b : a;     // i is the query
                 real p = 0, ds = 0;
                 if (b < n) {
                     p = exp(scale * dot(own_qk, tile_qk + lane * ROW) - log_sums[i * heads]);
-                    real dp = dot(own_dv, tile_dv + lane * ROW);
-                    real factor = dropout_factor(key, threshold,
-                                                 score_counter(begin, head, n, i, j));
-                    ds = p * (dp * factor - dots[i * heads]) * scale;
-                    p *= factor;
+                    ds = p * (dot(own_dv, tile_dv + lane * ROW) - dots[i * heads]) * scale;
                 }
                 add_rows(ds, tile_qk, min(TILE, n - tile), dqk);
                 if (by_keys) add_rows(p, tile_dv, min(TILE, n - tile), dv);

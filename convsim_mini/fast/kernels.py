@@ -5,28 +5,27 @@ The kernels are CUDA C, in the .cu files; comments there say what a block, a war
 Results are the same up to rounding; dropout draws the same bits. No function waits for the device.
 """
 
+import cupy
 import numpy as np
 
-from ..core.dropout import NO_DROPOUT
+from ..core import layers
 from ..core.embeddings import joined
 from ..core.transformer_layers import EPSILON
-from .cuda import elementwise, launch, like
+from .cuda import launch
 
 PARAMETERS = np.dtype([(name, np.uint64, 96)                  # struct Parameters in optim.cu
                        for name in ("p", "grad", "mean", "square", "size")])
 WARP = (32,)    # threads
 
 
-def _bits(dropout):
-    """A Dropout as the kernels take it: its key, and its rate in 256ths."""
-    return dropout.key, round(256 * dropout.rate)
+def like(x, *shape):
+    """A new, uninitialised array like x, possibly of another shape."""
+    return cupy.empty(shape or x.shape, x.dtype)
 
 
 # ---------------------------------------------------------------- layers.py to losses.py
 
-def tanh_backward(dy, cache):
-    return elementwise("T dy, T y", "T dx", "dx = dy * (1 - y * y)", "tanh_backward")(dy, cache)
-
+tanh_backward = cupy.fuse(layers.tanh_backward.plain)
 
 
 def sum_rows(table, packed):
@@ -84,7 +83,7 @@ def _update(arrays, *numbers):
 # ---------------------------------------------------------------- dropout.py, attention.py
 
 def dropout_forward(x, dropout):
-    bits = _bits(dropout)
+    bits = dropout.key, round(256 * dropout.rate)             # as the kernel takes them
     return dropout_backward(x, bits), bits
 
 
@@ -96,20 +95,20 @@ def dropout_backward(dy, bits):
     return dx
 
 
-def attention_forward(qkv, offsets, heads, dropout=NO_DROPOUT):
-    N, d, bits = len(qkv), qkv.shape[1] // 3, _bits(dropout)
+def attention_forward(qkv, offsets, heads):
+    N, d = len(qkv), qkv.shape[1] // 3
     y, log_sums, m = like(qkv, N, d), like(qkv, N, heads), d // heads
     launch("attention.attention_forward", (heads * (len(offsets) - 1),), (256,), qkv, offsets, y,
-           log_sums, heads, *bits, shared=64 * (m | 1), width=m)
-    return y, (qkv, offsets, heads, bits, y, log_sums)        # log Σ_j e^s_ij of each i: (N, h)
+           log_sums, heads, shared=64 * (m | 1), width=m)
+    return y, (qkv, offsets, heads, y, log_sums)              # log Σ_j e^s_ij of each i: (N, h)
 
 
 def attention_backward(dy, cache):
-    qkv, offsets, heads, bits, y, log_sums = cache
+    qkv, offsets, heads, y, log_sums = cache
     dqkv, m = like(qkv), y.shape[1] // heads
     dots = (dy * y).reshape(len(y), heads, m).sum(axis=2)     # Σ_j p_ij dp_ij of each i: (N, h)
     launch("attention.attention_backward", (heads * (len(offsets) - 1),), (256,), dy, qkv, offsets,
-           log_sums, dots, dqkv, heads, *bits, shared=64 * (m | 1), width=m)
+           log_sums, dots, dqkv, heads, shared=64 * (m | 1), width=m)
     return dqkv
 
 

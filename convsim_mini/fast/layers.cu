@@ -48,8 +48,14 @@ extern "C" __global__ void cross_entropy(const real* logits, const i64* labels, 
     if (threadIdx.x == 0) losses[row] = log(total) + top - logits[labels[row]];
 }
 
-// dropout_forward and dropout_backward: a thread has one value.
+// dropout_forward and dropout_backward: a thread has one value, whose factor is 0 or 1/(1 − rate).
 extern "C" __global__ void dropout(const real* x, real* y, i64 size, u64 key, int threshold) {
     i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (at < size) y[at] = x[at] * dropout_factor(key, threshold, at);
+    if (at >= size) return;
+    u64 word = key + at / 8;                                  // SplitMix64 finaliser: dropout._mix
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9ull;
+    word = (word ^ word >> 27) * 0x94D049BB133111EBull;
+    word ^= word >> 31;
+    bool kept = (word >> 8 * (at % 8) & 255) >= threshold;
+    y[at] = kept ? x[at] * (real(256) / (256 - threshold)) : real(0);
 }

@@ -58,17 +58,17 @@ CASES = {
                    [(4, 5), (5,), (5,)]),
     "position_wise": (
         transformer_layers.position_wise_forward, transformer_layers.position_wise_backward,
-        [(4, 3), (3, 6), (6,), (6, 3), (3,)], DROPOUT),
+        [(4, 3), (3, 6), (6,), (6, 3), (3,)]),
     "mean_pool": (transformer_layers.mean_pool_forward, transformer_layers.mean_pool_backward,
                   [(11, 3)], IDS),
     "dropout": (dropout.dropout_forward, dropout.dropout_backward, [(7, 3)], DROPOUT),
     "attention": (attention.attention_forward, attention.attention_backward, [(11, 12)],
-                  IDS.offsets, 2, DROPOUT),
+                  IDS.offsets, 2),
     "self_attention": (attention.self_attention_forward, attention.self_attention_backward,
-                       [(11, 4), (4, 12), (12,), (4, 4), (4,)], DROPOUT, IDS.offsets, 2),
+                       [(11, 4), (4, 12), (12,), (4, 4), (4,)], IDS.offsets, 2),
     "nli_features": (multitask.nli_features_forward, multitask.nli_features_backward,
                      [(5, 3), (5, 3)]),
-    "cross_entropy": (multitask.cross_entropy_forward, multitask.cross_entropy_backward,
+    "cross_entropy": (losses.cross_entropy_forward, losses.cross_entropy_backward,
                       [(5, 3)], CLASSES),
     "batch_softmax": (losses.batch_softmax_forward, losses.batch_softmax_backward,
                       [(5, 3), (5, 3)], 3.0),
@@ -97,8 +97,8 @@ def test_backward_is_the_derivative_of_forward(case, seed):
 
 def test_every_function_of_core_has_a_case():
     """A new forward in core/ needs a case here, or in the whole models below."""
-    of_models = {"dan", "transformer", "sublayer", "encoder", "response", "classifier", "attend",
-                 "bag", "feed"}
+    of_models = {"dan", "transformer", "sublayer", "encoder", "response", "classifier", "bag",
+                 "feed"}
     forwards = {name.removesuffix("_forward")
                 for module in (attention, dan, dropout, embeddings, layers, losses, model,
                                multitask, transformer, transformer_layers)
@@ -121,7 +121,7 @@ def test_the_check_fails_wrong_backwards():
                          lambda dy, cache: -layers.l2_normalize_backward(dy, cache)],
         "embedding_bag": [lambda dy, cache: [embeddings.SparseRows(
             cache[0][::-1], dy * cache[2], cache[1])]],
-        "cross_entropy": [lambda dloss, cache: multitask.cross_entropy_backward(1.0, cache)],
+        "cross_entropy": [lambda dloss, cache: losses.cross_entropy_backward(1.0, cache)],
         "batch_softmax": [lambda dloss, cache: losses.batch_softmax_backward(dloss, cache)[::-1]],
     }
     for case, backwards in wrong.items():
@@ -221,9 +221,9 @@ def test_softmax_survives_scores_that_overflow_exp():
     loss, cache = losses.batch_softmax_forward(u, u, 1e4)
     assert loss == 0
     assert all(np.isfinite(grad).all() for grad in losses.batch_softmax_backward(1.0, cache))
-    loss, cache = multitask.cross_entropy_forward(1e4 * u, np.array([0, 1, 1]))
+    loss, cache = losses.cross_entropy_forward(1e4 * u, np.array([0, 1, 1]))
     assert loss == pytest.approx(1e4 / 3)
-    assert np.isfinite(multitask.cross_entropy_backward(1.0, cache)).all()
+    assert np.isfinite(losses.cross_entropy_backward(1.0, cache)).all()
 
 
 def test_a_sentence_beside_itself_or_its_opposite_has_no_slope():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convsim_mini.core import attention, dropout
-from convsim_mini.core.attention import Group, attention_forward, groups, self_attention_forward
+from convsim_mini.core.attention import Group, groups, self_attention_forward
 from convsim_mini.core.dropout import NO_DROPOUT, Dropout, dropout_forward, dropout_of
 from convsim_mini.core.model import embed, encoder_forward
 from convsim_mini.core.packed import offsets_of
@@ -32,7 +32,7 @@ def test_attention_is_what_loops_over_sentences_and_heads_give(lengths, at_once,
     params = {name: rng.standard_normal(shape) for name, shape in {
         "of.qkv.weight": (8, 24), "of.qkv.bias": 24, "of.output.weight": (8, 8),
         "of.output.bias": 8}.items()}
-    y, _ = self_attention_forward(x, *params.values(), NO_DROPOUT, offsets, 4)
+    y, _ = self_attention_forward(x, *params.values(), offsets, 4)
     expected = [row for words in np.split(x, offsets[1:-1])
                 for row in plain_forward.self_attention(params, "of", words, 4)]
     assert np.abs(y - expected).max() < 1e-12
@@ -89,16 +89,6 @@ def test_each_step_and_place_has_other_bits():
     assert dropout_of(0.1, (1, 5, 0)).key == Dropout(0.1, 1).at(5).at(0).key == mix(
         mix(mix(mix(1) + 6)) + 1)                             # same bits in every version
     assert dropout_of(0.1, ()) == dropout_of(0.1, None) == NO_DROPOUT
-
-
-def test_each_token_has_counters_of_its_own_for_attention_s_dropout():
-    qkv = np.random.default_rng(0).standard_normal((7, 12))
-    _, cache = attention_forward(qkv, np.array([0, 3, 5, 7]), 2, Dropout(0.4, 5))
-    for group, factor, sentences in zip(cache.sentences, cache.factors, ([0], [3, 5]), strict=True):
-        p = np.ones((len(sentences), 2, group.length, group.length))
-        for one, first in enumerate(sentences):               # 2²⁴ counters per token
-            begins = np.array([first << 24], np.uint64)
-            assert (dropout_forward(p[one], Dropout(0.4, 5), begins)[0] == factor[one]).all()
 
 
 # ---------------------------------------------------------------- sentences

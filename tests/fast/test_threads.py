@@ -3,8 +3,7 @@
 import os
 import subprocess
 import sys
-import threading
-from types import SimpleNamespace
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -40,16 +39,6 @@ def test_fair_shares_are_all_items_once_and_nearly_equal_work(items, number, cor
     if items == 1000:
         sizes = [work[share.stop - 1] - work[share.start] for share in shares]
         assert len(shares) == number and max(sizes) - min(sizes) < 40
-
-
-def test_a_thread_that_has_not_begun_its_part_is_not_waited_for(cores):
-    cores(2)
-    gate = threading.Event()
-    busy = threads._threads().submit(gate.wait, 5)            # as if its core were busy
-    assert threads.on_all_cores(lambda part: part + 1, range(3)) == [1, 2, 3]
-    assert not busy.done()
-    gate.set()
-    assert threads.on_all_cores(lambda part: part + 1, range(3)) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 50])
@@ -100,25 +89,21 @@ def test_commands_give_blas_one_thread_and_a_program_keeps_its_own():
     assert before == "[2] True" and after == "[1] 600.0"
 
 
-def test_small_products_of_several_threads_leave_blas_as_it_was(monkeypatch):
+def test_small_products_get_one_thread_and_leave_blas_as_it_was(monkeypatch):
+    given, blas = [], threads._blas()
+
     class Blas:
-        given = 4
-
         def limit(self, limits):
-            before, self.given = self.given, limits
-            return SimpleNamespace(restore_original_limits=lambda: setattr(self, "given", before))
+            given.append(limits)
+            return blas.limit(limits=limits)
 
-    blas, seen = Blas(), []
-    monkeypatch.setattr(threads, "_blas", lambda: blas)
-    first, second = threads.one_thread(), threads.one_thread()
-    for one, step in ((first, "enter"), (second, "enter"), (first, "exit"), (second, "exit")):
-        one.__enter__() if step == "enter" else one.__exit__(None, None, None)
-        seen.append(blas.given)
-    assert seen == [1, 1, 1, 4]
+    monkeypatch.setattr(threads, "_blas", Blas)
     monkeypatch.setattr(threads, "_own_threads", False)
-    x = np.random.default_rng(0).standard_normal((3, 5))
-    np.testing.assert_array_equal(threads.product(x, x.T), x @ x.T)
-    assert blas.given == 4
+    before, x = blas.info(), np.random.default_rng(0).standard_normal((3, 5))
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(threads.product, [x] * 50, [x.T] * 50):
+            np.testing.assert_array_equal(found, x @ x.T)
+    assert given == [1] * 50 and blas.info() == before
 
 
 def test_twins_come_and_go():

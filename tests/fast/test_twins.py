@@ -5,6 +5,7 @@ import pytest
 
 from convsim_mini import fast
 from convsim_mini.core import optim
+from convsim_mini.core.attention import each_group
 from convsim_mini.fast import threads
 
 from twin_cases import (
@@ -50,4 +51,4 @@ def test_rows_in_many_places_and_in_none_are_updated_alike(cores):
 
 
 def test_every_twin_has_a_case():
-    assert TWINS == {*CASES, *PAIRS.values()}
+    assert TWINS == {*CASES, *PAIRS.values(), each_group}     # which attention calls

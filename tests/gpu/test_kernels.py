@@ -83,19 +83,18 @@ def test_core_runs_on_the_device_as_it_stands(cupy, name):
 MUTANTS = [    # a check, what a kernel says, what it says instead: one mistake of each kind
     ("layer_norm", "warp_sum(squares) / d", "warp_sum(squares)"),                 # a scale
     ("layer_norm", "- mean - normal[c] * along", "- mean"),                       # a term
-    ("dropout", "dropout_factor(key, threshold, at)", "1"),
+    ("dropout", "8 * (at % 8)", "at % 8"),
     ("many columns", "c < d; c += blockDim.x", "c < d - 1; c += blockDim.x"),     # a bound
     ("adam", "correction) + epsilon", "1) + epsilon"),                            # a constant
     ("cross_entropy", "logits[labels[row]]", "logits[row % c]"),                  # another place
     ("update_rows", "sources[order[j]]", "order[j]"),                             # a place
     ("rows in many places", "found < 32", "true"),
     ("cross_entropy", "    top = warp_max(top);\n", ""),      # a maximum of each thread's own
-    ("attention by tiles", "min(first + warp, n - 1)", "first + warp"),           # a bound
+    ("attention by tiles", "total * shrink + ", "total + "),                      # a factor
     ("attention, the paper's width", "a[c] * b[c]", "a[c] * b[0]"),
 ]
 if os.environ.get("VGPU_ORDER"):                              # not seen in the usual order
-    MUTANTS += [("attention by tiles", "__syncthreads();" + 42 * " " + "// all have read the previous tile",
-                 "//")]
+    MUTANTS += [("attention by tiles", f"__syncthreads();{42 * ' '}// all have read the", "//")]
 
 
 @pytest.mark.emulated    # a real GPU may survive a missing barrier by luck

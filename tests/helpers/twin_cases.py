@@ -43,10 +43,6 @@ def one_of(rng, *choices):
     return choices[rng.integers(len(choices))]
 
 
-def some_dropout(rng):
-    return one_of(rng, NO_DROPOUT, DROPOUT)
-
-
 # ---------------------------------------------------------------- inputs
 
 def factors(rng, dtype):
@@ -65,13 +61,13 @@ def layer_norm(rng, dtype):
 
 
 def dropped(rng, dtype):
-    return *numbers(rng, dtype, sizes(rng, 2)), some_dropout(rng)
+    return *numbers(rng, dtype, sizes(rng, 2)), one_of(rng, NO_DROPOUT, DROPOUT)
 
 
 def attended(rng, dtype, lengths=None, heads=3, width=5):
     packed = sentences(rng, lengths)
     qkv, = numbers(rng, dtype, (len(packed.ids), 3 * heads * width))
-    return qkv, packed.offsets, heads, some_dropout(rng)
+    return qkv, packed.offsets, heads
 
 
 def bag(rng, dtype):

@@ -2,12 +2,7 @@
 
 from collections.abc import Mapping
 
-import numpy as np
-
-from .layers import l2_normalize_forward
-from .model import embed, respond
-
-AT_ONCE = 1_024    # sentences
+from .model import embed
 
 
 def one_column(sentences):
@@ -38,7 +33,7 @@ class BiEncoder:
         """
         if isinstance(sentences, str):
             return self.encode([sentences], as_responses=as_responses)[0]
-        return self.embed(self.packed(sentences), as_responses)
+        return embed(self.model, self.packed(sentences), as_responses=as_responses)
 
     def packed(self, sentences):
         """The Packed of an iterable of str. Raises TypeError."""
@@ -47,16 +42,3 @@ class BiEncoder:
             if not isinstance(text, str):
                 raise TypeError(f"sentence {number} is {text!r}, expected a str")
         return self.vocabulary.encode(texts)
-
-    def embed(self, packed, as_responses=False, shown=iter):
-        """The unit vectors of a Packed of n sentences: float32 (n, dimension).
-
-        shown: wraps the loop over blocks of sentences, as a progress bar does
-        """
-        vectors = np.empty((len(packed.lengths), self.dimension), np.float32)
-        for first in shown(range(0, len(vectors), AT_ONCE)):
-            u = embed(self.model, packed.part(first, min(first + AT_ONCE, len(vectors))))
-            if as_responses:
-                u, _ = l2_normalize_forward(respond(self.model, u))
-            vectors[first:first + AT_ONCE] = u
-        return vectors

@@ -69,21 +69,26 @@ def encoder_backward(model, du, cache):
     return ENCODERS[model.config.encoder].backward(du, cache)
 
 
-def embed(model, packed, batch_size=1024):
+def embed(model, packed, batch_size=1024, as_responses=False, shown=iter):
     """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host.
 
-    Raises FloatingPointError as `checked_finite` does.
+    as_responses: the unit vectors of v′; shown: wraps the loop over batches, as a progress bar
+    does. Raises FloatingPointError as `checked_finite` does.
     """
-    parts = [np.empty((0, model.config.layers[-1]), np.float32)]
-    first = 0
-    while first < len(packed.lengths):                        # few long ones, or many short ones
-        limit = packed.offsets[first] + WORDS_AT_ONCE
+    batches, last = [], 0
+    while last < len(packed.lengths):                         # few long ones, or many short ones
+        first, limit = last, packed.offsets[last] + WORDS_AT_ONCE
         full = np.searchsorted(packed.offsets, limit, "right") - 1
         last = max(first + 1, min(first + batch_size, full))
+        batches.append((first, last))
+    dtype = np.result_type(model.params["encoder.linear0.weight"].dtype, np.float32)
+    vectors = np.empty((last, model.config.layers[-1]), dtype)
+    for first, last in shown(batches):
         u, _ = encoder_forward(model, packed.part(first, last), key=None)
-        parts.append(to_host(u))
-        first = last
-    return checked_finite(np.concatenate(parts))
+        if as_responses:
+            u, _ = l2_normalize_forward(response_forward(model, u)[0])
+        vectors[first:last] = to_host(u)
+    return checked_finite(vectors)
 
 
 def checked_finite(vectors):

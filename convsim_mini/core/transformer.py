@@ -18,6 +18,10 @@ from .transformer_layers import (
     layer_norm_backward, layer_norm_forward, mean_pool_backward, mean_pool_forward,
     position_wise_backward, position_wise_forward, positions)
 
+# the sublayers of a layer, and the parts of each that have a weight and a bias
+SUBLAYERS = {"attention": ("norm", "qkv", "output"), "feed_forward": ("norm", "linear0", "linear1")}
+LAST_NORM = ("encoder.norm.weight", "encoder.norm.bias")
+
 
 def transformer_forward(model, packed, key=()):
     """Transformer encoder (Vaswani et al. 2017; Yang et al. 2018, §2.3.2 and §3.1).
@@ -45,12 +49,12 @@ def transformer_forward(model, packed, key=()):
     x, words_cache = dropout_forward(x, dropout)
     caches = []
     for k in range(config.transformer_layers):
-        for place, kind in enumerate(("attention", "feed_forward")):
-            x, cache = sublayer_forward(model, f"encoder.layer{k}.{kind}", x, packed.offsets,
+        for place, kind in enumerate(SUBLAYERS):
+            x, cache = sublayer_forward(model, k, kind, x, packed.offsets,
                                         dropout.at(k).at(place))          # (N, d)
             caches += [] if key is None else [cache]
             del cache                                         # frees what is not kept
-    z, norm_cache = layer_norm_forward(x, *(params[name] for name in norm_of("encoder")))
+    z, norm_cache = layer_norm_forward(x, *(params[name] for name in LAST_NORM))
     y, pool_cache = mean_pool_forward(z, packed)                          # (B, d)
     y, linear_cache = feed_forward(model, "encoder", y)                   # (B, e)
     bag_cache = None
@@ -78,7 +82,7 @@ def transformer_backward(du, cache):
     dtable = [] if bag_cache is None else bag_backward(dy, bag_cache, grads)
     dz = mean_pool_backward(dz, pool_cache)                               # (N, d)
     dx, *of_norm = layer_norm_backward(dz, norm_cache)
-    grads |= zip(norm_of("encoder"), of_norm)
+    grads |= zip(LAST_NORM, of_norm)
     for sublayer_cache in reversed(caches):
         dx = sublayer_backward(dx, sublayer_cache, grads)                 # (N, d)
     drows = dropout_backward(dx, words_cache) * math.sqrt(dx.shape[1])    # (N, d)
@@ -87,21 +91,22 @@ def transformer_backward(du, cache):
     return grads
 
 
-def sublayer_forward(model, name, x, offsets, dropout):
+def sublayer_forward(model, k, kind, x, offsets, dropout):
     """y = x + dropout(f(norm(x))), f: self-attention, or the position-wise network.
 
     It is pre-norm, tensor2tensor's default at the time: the norm is on the branch, and the residual
-    stream x is never normalised. x: (N, d); name: of its parameters; offsets: of the sentences
-    → y: (N, d), cache
+    stream x is never normalised. x: (N, d); k: the layer; kind: a name in SUBLAYERS; offsets: of
+    the sentences → y: (N, d), cache
     """
-    of_norm, of_f = ([model.params[one] for one in names] for names in (norm_of(name), f_of(name)))
-    z, norm_cache = layer_norm_forward(x, *of_norm)
-    if name.endswith("attention"):
+    names = names_of(k, kind)
+    norm_weight, norm_bias, *of_f = (model.params[name] for name in names)
+    z, norm_cache = layer_norm_forward(x, norm_weight, norm_bias)
+    if kind == "attention":
         y, f_cache = self_attention_forward(z, *of_f, offsets, model.config.heads)
     else:
         y, f_cache = position_wise_forward(z, *of_f)
     y, dropout_cache = dropout_forward(y, dropout)
-    return x + y, (name, norm_cache, f_cache, dropout_cache)
+    return x + y, (kind, names, norm_cache, f_cache, dropout_cache)
 
 
 def sublayer_backward(dy, cache, grads):
@@ -110,38 +115,33 @@ def sublayer_backward(dy, cache, grads):
     The first is dy itself, unchanged; the second is what the branch sends back.
     dy: (N, d) → dx: (N, d); the parameters' gradients are stored in grads
     """
-    name, norm_cache, f_cache, dropout_cache = cache
-    backward = self_attention_backward if name.endswith("attention") else position_wise_backward
+    kind, names, norm_cache, f_cache, dropout_cache = cache
+    backward = self_attention_backward if kind == "attention" else position_wise_backward
     dz, *of_f = backward(dropout_backward(dy, dropout_cache), f_cache)
     dx, *of_norm = layer_norm_backward(dz, norm_cache)
-    grads |= zip(f_of(name) + norm_of(name), of_f + of_norm)
+    grads |= zip(names, of_norm + of_f)
     return dy + dx
 
 
-def norm_of(name):
-    """The names of a layer norm's parameters."""
-    return [f"{name}.norm.weight", f"{name}.norm.bias"]
-
-
-def f_of(name):
-    """The names of the parameters of a sublayer's two linear layers, in its forward's order."""
-    layers = ("qkv", "output") if name.endswith("attention") else ("linear0", "linear1")
-    return [f"{name}.{layer}.{kind}" for layer in layers for kind in ("weight", "bias")]
+def names_of(k, kind):
+    """The names of a sublayer's parameters, in the order in which they are used."""
+    return [f"encoder.layer{k}.{kind}.{part}.{each}" for part in SUBLAYERS[kind]
+            for each in ("weight", "bias")]
 
 
 def transformer_shapes(config):
     """Name → shape, kind of the parameters that only a Transformer has. config: a ModelConfig"""
     d, hidden = config.embedding_dim, config.hidden
-    layer = {"attention.norm": ((d,), "ones"), "attention.qkv": ((d, 3 * d), "qkv"),
-             "attention.output": ((d, d), "uniform"), "feed_forward.norm": ((d,), "ones"),
-             "feed_forward.linear0": ((d, hidden), "uniform"),
-             "feed_forward.linear1": ((hidden, d), "uniform")}
-    weights = {f"layer{k}.{name}": weight for k in range(config.transformer_layers)
-               for name, weight in layer.items()} | {"norm": ((d,), "ones")}
-    bag = {"encoder.bag.weight": ((d, config.layers[-1]), "identity")} if config.bag else {}
-    return bag | {f"encoder.{name}.{part}": (shape, kind) if part == "weight" else
-                  (shape[-1:], "zeros")
-                  for name, (shape, kind) in weights.items() for part in ("weight", "bias")}
+    weights = {"norm": ((d,), "ones"), "qkv": ((d, 3 * d), "qkv"), "output": ((d, d), "uniform"),
+               "linear0": ((d, hidden), "uniform"), "linear1": ((hidden, d), "uniform")}
+    shapes = {"encoder.bag.weight": ((d, config.layers[-1]), "identity")} if config.bag else {}
+    names = [name for k in range(config.transformer_layers) for kind in SUBLAYERS
+             for name in names_of(k, kind)]
+    for name in [*names, *LAST_NORM]:
+        part, each = name.split(".")[-2:]
+        shape, start = weights[part]
+        shapes[name] = (shape, start) if each == "weight" else (shape[-1:], "zeros")
+    return shapes
 
 
 def bag_forward(model, packed):
@@ -178,7 +178,7 @@ def sort_by_length(packed, max_tokens):
 def attention_weights(model, packed):
     """How much each word attends to every word: for each layer, p (g, h, n, n) of each Group."""
     _, cache = transformer_forward(model, packed)
-    return [f_cache[1].p for name, _, f_cache, _ in cache[2] if name.endswith("attention")]
+    return [f_cache[1].p for kind, *_, f_cache, _ in cache[2] if kind == "attention"]
 
 
 ENCODERS["transformer"] = Encoder(

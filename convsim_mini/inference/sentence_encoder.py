@@ -15,10 +15,11 @@ from ..common.cli import UserError, progress, python_m, say
 from ..config import TITLES
 from ..core.arrays import array_module
 from ..core.bi_encoder import BiEncoder, one_column
+from ..core.layers import l2_normalize_forward
+from ..core.model import embed
 from ..core.text import UNKNOWN
 from ..data.layouts import Reading
 from ..data.texts import texts_of
-from ..core.layers import l2_normalize_forward
 from .index import FILE, WORDS, Hit, Index, index_of, open_index
 from .rows import rows_of
 from .tfidf import weighted_once
@@ -54,8 +55,9 @@ class SentenceEncoder(BiEncoder):
         if isinstance(sentences, str):
             return super().encode(sentences, as_responses=as_responses)
         bar = {} if show_progress_bar is None else {"disable": not show_progress_bar}
-        return self.embed(self.packed(texts_of(one_column(sentences))), as_responses,
-                          partial(progress, desc="encoding", delay=1, **bar))
+        packed = self.packed(texts_of(one_column(sentences)))
+        return embed(self.model, packed, as_responses=as_responses,
+                     shown=partial(progress, desc="encoding", delay=1, **bar))
 
     def encode_responses(self, sentences: str | Iterable[str]) -> np.ndarray:
         """Embeddings of sentences as replies, from the response network; otherwise like `encode`.

@@ -6,17 +6,16 @@ import numpy as np
 
 from .arrays import array_module, to_device
 from .attention import self_attention_backward, self_attention_forward, timing_signal
-from .dan import word_bag
-from .dropout import dropout_backward, dropout_forward, dropout_of
-from .embeddings import SparseRows, embedding_bag_backward, in_32_bits
+from .embeddings import (
+    SparseRows, embedding_bag_backward, embedding_bag_forward, in_32_bits)
 from .layers import (
     feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward,
     linear_backward, linear_forward)
 from .model import ENCODERS, TABLE, Encoder
-from .packed import Packed, offsets_of
+from .packed import Packed, offsets_of, words_and_bigrams
 from .transformer_layers import (
-    layer_norm_backward, layer_norm_forward, mean_pool_backward, mean_pool_forward,
-    position_wise_backward, position_wise_forward, positions)
+    dropout_backward, dropout_forward, dropout_of, layer_norm_backward, layer_norm_forward,
+    mean_pool_backward, mean_pool_forward, position_wise_backward, position_wise_forward, positions)
 
 # the sublayers of a layer, and the parts of each that have a weight and a bias
 SUBLAYERS = {"attention": ("norm", "qkv", "output"), "feed_forward": ("norm", "linear0", "linear1")}
@@ -32,12 +31,11 @@ def transformer_forward(model, packed, key=()):
     becomes 500); scaling to unit length.
 
     With config.bag (ours), the vector to be scaled is y = √d bag(table) W_bag + mean(sublayers) W:
-    what a DAN gives, plus what attention adds.
+    what a DAN gives, plus what attention adds. √d undoes the table_divisor (see below).
     packed: word ids of B sentences, on the host; key: for dropout, see `encoder_forward`
     → u: (B, e) unit vectors, cache; with key None, the sublayers' caches are not kept
     """
     params, config = model.params, model.config
-    dropout = dropout_of(config.dropout, key)
     on_host, order, places = sort_by_length(packed, config.max_tokens)
     table, ids = in_32_bits(params[TABLE], on_host.ids)
     xp, d = array_module(table), table.shape[1]
@@ -46,12 +44,12 @@ def transformer_forward(model, packed, key=()):
 
     x = table.take(packed.ids, axis=0) * math.sqrt(d)                     # (N, d)
     x += signal.take(positions(packed), axis=0)
-    x, words_cache = dropout_forward(x, dropout)
+    x, words_cache = dropout_forward(x, dropout_of(config.dropout, key))
     caches = []
     for k in range(config.transformer_layers):
         for place, kind in enumerate(SUBLAYERS):
-            x, cache = sublayer_forward(model, k, kind, x, packed.offsets,
-                                        dropout.at(k).at(place))          # (N, d)
+            dropout = dropout_of(config.dropout, key, k, place)
+            x, cache = sublayer_forward(model, k, kind, x, packed.offsets, dropout)   # (N, d)
             caches += [] if key is None else [cache]
             del cache                                         # frees what is not kept
     z, norm_cache = layer_norm_forward(x, *(params[name] for name in LAST_NORM))
@@ -59,8 +57,11 @@ def transformer_forward(model, packed, key=()):
     y, linear_cache = feed_forward(model, "encoder", y)                   # (B, e)
     bag_cache = None
     if config.bag:
-        bag, bag_cache = bag_forward(model, on_host)                      # (B, e)
+        rows = words_and_bigrams(on_host, model.word_rows, model.bigrams)
+        bag, rows_cache = embedding_bag_forward(params[TABLE], rows, on_host.lengths)     # (B, d)
+        bag, layer_cache = linear_forward(bag * math.sqrt(d), params["encoder.bag.weight"])
         y += bag
+        bag_cache = rows_cache, layer_cache
     u, unit_cache = l2_normalize_forward(y)                               # (B, e), sorted by length
     return u.take(places, axis=0), (order, (packed.ids, words_cache), caches, norm_cache,
                                     pool_cache, linear_cache, bag_cache, unit_cache)
@@ -79,7 +80,11 @@ def transformer_backward(du, cache):
      unit_cache) = cache
     dy = l2_normalize_backward(du.take(order, axis=0), unit_cache)                    # (B, e)
     dz, grads = feed_forward_backward(dy, linear_cache)                   # (B, d)
-    dtable = [] if bag_cache is None else bag_backward(dy, bag_cache, grads)
+    dtable = []
+    if bag_cache is not None:
+        rows_cache, layer_cache = bag_cache
+        dbag, grads["encoder.bag.weight"], _ = linear_backward(dy, layer_cache)       # (B, d)
+        dtable = embedding_bag_backward(dbag * math.sqrt(dbag.shape[1]), rows_cache)
     dz = mean_pool_backward(dz, pool_cache)                               # (N, d)
     dx, *of_norm = layer_norm_backward(dz, norm_cache)
     grads |= zip(LAST_NORM, of_norm)
@@ -142,24 +147,6 @@ def transformer_shapes(config):
         shape, start = weights[part]
         shapes[name] = (shape, start) if each == "weight" else (shape[-1:], "zeros")
     return shapes
-
-
-def bag_forward(model, packed):
-    """y = √d bag(table) W: a DAN with one layer. √d undoes the table_divisor (see below).
-
-    packed: word ids of B sentences, on the host → y: (B, e), cache
-    """
-    x, rows_cache = word_bag(model, packed)
-    x *= math.sqrt(x.shape[1])                                            # (B, d)
-    y, linear_cache = linear_forward(x, model.params["encoder.bag.weight"])           # (B, e)
-    return y, (rows_cache, linear_cache)
-
-
-def bag_backward(dy, cache, grads):
-    """Forward: y = √d bag(table) W. → dtable: list of SparseRows; dW is stored in grads."""
-    rows_cache, linear_cache = cache
-    dx, grads["encoder.bag.weight"], _ = linear_backward(dy, linear_cache)            # (B, d)
-    return embedding_bag_backward(dx * math.sqrt(dx.shape[1]), rows_cache)
 
 
 def sort_by_length(packed, max_tokens):

@@ -3,6 +3,10 @@
 A batch has N words in B sentences; d is the width of a word's vector.
 """
 
+from typing import NamedTuple
+
+import numpy as np
+
 from .arrays import array_module, twinned
 from .embeddings import sum_rows
 from .layers import linear_backward, linear_forward
@@ -88,3 +92,56 @@ def positions(packed):
     """The place of each word in its sentence, counted from 0: (N,)."""
     numbers = array_module(packed.ids).arange(len(packed.ids))
     return numbers - packed.offsets.take(packed.sentence_numbers)
+
+
+# ---------------------------------------------------------------- dropout
+
+class Dropout(NamedTuple):
+    """Dropout at one place in one step."""
+
+    rate: float    # the share of values dropped
+    key: int       # of the random bits
+
+
+def dropout_of(rate, key, *place):
+    """The Dropout of a place in a step. key: (seed, step), or None or () to drop nothing."""
+    if not (rate and key):
+        return Dropout(0.0, 0)
+    drawn, = np.random.SeedSequence(key, spawn_key=place).generate_state(1, np.uint64)
+    return Dropout(rate, int(drawn))
+
+
+@twinned
+def dropout_forward(x, dropout):
+    """Set a share of x to zero and scale the rest to keep the expected value. Any shape.
+
+    The random bits depend only on the key and a value's place (SplitMix64 of a counter), so NumPy
+    and a GPU draw the same ones. One 64-bit word serves eight values, so the share is rounded to a
+    multiple of 1/256. Rate 0 drops nothing. → y, cache
+    """
+    threshold = round(256 * dropout.rate)
+    if not threshold:
+        return x, None
+    xp = array_module(x)
+    words = xp.arange(-(-x.size // 8), dtype=xp.uint64)
+    words += xp.uint64(dropout.key)
+    keep = mixed(words).view(xp.uint8)[:x.size].reshape(x.shape) >= threshold
+    factor = keep * x.dtype.type(256 / (256 - threshold))
+    return x * factor, factor
+
+
+@twinned
+def dropout_backward(dy, cache):
+    """Forward: y = x · factor, where factor is 0 or 1/(1 − share). So dx = dy · factor."""
+    factor = cache
+    return dy if factor is None else dy * factor
+
+
+def mixed(words):
+    """SplitMix64's finaliser, in place: uint64 (n,); neighbouring counters get unrelated bits."""
+    kind = array_module(words).uint64
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        words ^= words >> kind(shift)
+        words *= kind(factor)
+    words ^= words >> kind(31)
+    return words

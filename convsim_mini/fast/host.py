@@ -17,19 +17,12 @@ AT_ONCE = 512   # rows of a table that fit a core's cache: 0.6 MB at width 300
 matmul = product
 
 
-# ---------------------------------------------------------------- embeddings.py
-
 def sum_rows(table, packed):
     """As in core, but threads share the sentences."""
-    y = np.empty((len(packed.offsets) - 1, table.shape[1]), table.dtype)
-
     def sum_part(part):
-        y[part] = sum_rows_plainly.plain(table, packed.part(part.start, part.stop))
-    on_all_cores(sum_part, fair_shares(packed.offsets[:-1]))
-    return y
+        return sum_rows_plainly.plain(table, packed.part(part.start, part.stop))
+    return np.concatenate(on_all_cores(sum_part, fair_shares(packed.offsets[:-1])))
 
-
-# ---------------------------------------------------------------- optim.py
 
 def update_rows(table, parts, rate, squares=None):
     """Sort faster; then all cores update rows, as many at a time as fit in a cache."""
@@ -54,8 +47,6 @@ def by_row(grad):
     begins = np.flatnonzero(np.diff(rows, prepend=-1, append=-1))
     return rows[begins[:-1]], Packed(grad.sources[order], begins)
 
-
-# ---------------------------------------------------------------- attention.py
 
 def each_group(function, x, sentences, *others):
     """As in core, but threads share the groups."""

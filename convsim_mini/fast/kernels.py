@@ -23,8 +23,6 @@ def like(x, *shape):
     return cupy.empty(shape or x.shape, x.dtype)
 
 
-# ---------------------------------------------------------------- layers.py to losses.py
-
 tanh_backward = cupy.fuse(layers.tanh_backward.plain)
 
 
@@ -38,6 +36,7 @@ def sum_rows(table, packed):
 
 def cross_entropy_forward(logits, labels):
     losses, difference = like(logits, len(logits)), like(logits)          # p − δ
+    labels = labels.astype(np.int64, copy=False)
     launch("layers.cross_entropy", (len(logits),), WARP, logits, labels, losses, difference,
            logits.shape[1])
     return losses.mean(), difference
@@ -46,8 +45,6 @@ def cross_entropy_forward(logits, labels):
 def cross_entropy_backward(dloss, difference):
     return difference * (dloss / len(difference))
 
-
-# ---------------------------------------------------------------- optim.py
 
 def update_rows(table, parts, rate, squares=None):
     grad, d = joined(parts), table.shape[1]
@@ -80,21 +77,6 @@ def _update(arrays, *numbers):
         launch("optim.update", (64, len(some)), (256,), table, *numbers, dtype=params[0].dtype)
 
 
-# ---------------------------------------------------------------- dropout.py, attention.py
-
-def dropout_forward(x, dropout):
-    bits = dropout.key, round(256 * dropout.rate)             # as the kernel takes them
-    return dropout_backward(x, bits), bits
-
-
-def dropout_backward(dy, bits):
-    if not bits[1]:
-        return dy
-    dx = like(dy)
-    launch("layers.dropout", (-(-dy.size // 256),), (256,), dy, dx, dy.size, *bits)
-    return dx
-
-
 def attention_forward(qkv, offsets, heads):
     N, d = len(qkv), qkv.shape[1] // 3
     y, log_sums, m = like(qkv, N, d), like(qkv, N, heads), d // heads
@@ -112,8 +94,6 @@ def attention_backward(dy, cache):
     return dqkv
 
 
-# ---------------------------------------------------------------- transformer_layers.py
-
 def layer_norm_forward(x, weight, bias):
     y, normal, scale = like(x), like(x), like(x, len(x), 1)
     launch("layers.layer_norm_forward", (len(x),), WARP, x, weight, bias, y, normal, scale,
@@ -127,3 +107,16 @@ def layer_norm_backward(dy, cache):
     launch("layers.layer_norm_backward", (len(dy),), WARP, dy, normal, scale, weight, dx,
            dy.shape[1])
     return dx, (dy * normal).sum(axis=0), dy.sum(axis=0)
+
+
+def dropout_forward(x, dropout):
+    bits = dropout.key, round(256 * dropout.rate)             # as the kernel takes them
+    return dropout_backward(x, bits), bits
+
+
+def dropout_backward(dy, bits):
+    if not bits[1]:
+        return dy
+    dx = like(dy)
+    launch("layers.dropout", (-(-dy.size // 256),), (256,), dy, dx, dy.size, *bits)
+    return dx

@@ -52,7 +52,7 @@ extern "C" __global__ void cross_entropy(const real* logits, const i64* labels, 
 extern "C" __global__ void dropout(const real* x, real* y, i64 size, u64 key, int threshold) {
     i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= size) return;
-    u64 word = key + at / 8;                                  // SplitMix64 finaliser: dropout._mix
+    u64 word = key + at / 8;                                  // SplitMix64's finaliser: core's mixed
     word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9ull;
     word = (word ^ word >> 27) * 0x94D049BB133111EBull;
     word ^= word >> 31;

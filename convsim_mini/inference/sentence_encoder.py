@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike
 from ..common.cli import UserError, progress, python_m, say
 from ..config import TITLES
 from ..core.arrays import array_module
-from ..core.bi_encoder import BiEncoder, one_column
 from ..core.layers import l2_normalize_forward
-from ..core.model import embed
+from ..core.model import BiEncoder, embed, one_column
 from ..core.text import UNKNOWN
 from ..data.layouts import Reading
 from ..data.texts import texts_of

@@ -13,7 +13,7 @@ import pytest
 
 from convsim_mini.config import Config, ModelConfig
 from convsim_mini.core import (
-    attention, dropout, embeddings, losses, optim, transformer_layers)
+    attention, embeddings, losses, optim, transformer_layers)
 from convsim_mini.core.arrays import to_device, to_host
 from convsim_mini.core.model import Model, loss_and_gradients
 from convsim_mini.core.packed import Packed
@@ -42,7 +42,8 @@ CHECKS |= {name: (function, case, [0]) for name, function, case in (
      lambda *some: numbers(*some, (9, 300), 300, 300)),
     ("no rows", transformer_layers.layer_norm_forward,
      lambda *some: numbers(*some, (0, 5), 5, 5)),
-    ("one number", dropout.dropout_forward, lambda *some: (*numbers(*some, (1, 1)), DROPOUT)),
+    ("one number", transformer_layers.dropout_forward,
+     lambda *some: (*numbers(*some, (1, 1)), DROPOUT)),
     ("attention by tiles", attention.attention_forward,
      lambda *some: attended(*some, (1, 3, 31, 32, 33, 70))),
     ("attention, wide heads", attention.attention_forward,

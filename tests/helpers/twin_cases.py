@@ -10,12 +10,12 @@ import numpy as np
 
 from convsim_mini import fast
 from convsim_mini.core import (
-    attention, dropout, embeddings, layers, losses, optim, transformer_layers)
+    attention, embeddings, layers, losses, optim, transformer_layers)
 from convsim_mini.core.arrays import matmul, to_host
-from convsim_mini.core.dropout import NO_DROPOUT, Dropout
 from convsim_mini.core.embeddings import SparseRows
 from convsim_mini.core.gradcheck import dense
 from convsim_mini.core.packed import Packed, offsets_of
+from convsim_mini.core.transformer_layers import Dropout
 
 DROPOUT = Dropout(0.3, 2**63 + 11)    # a key that needs all 64 bits
 SEEDS = range(6)                      # draw each kind of input of each case
@@ -61,7 +61,7 @@ def layer_norm(rng, dtype):
 
 
 def dropped(rng, dtype):
-    return *numbers(rng, dtype, sizes(rng, 2)), one_of(rng, NO_DROPOUT, DROPOUT)
+    return *numbers(rng, dtype, sizes(rng, 2)), one_of(rng, Dropout(0, 0), DROPOUT)
 
 
 def attended(rng, dtype, lengths=None, heads=3, width=5):
@@ -117,7 +117,7 @@ CASES = {
     optim.adam: parameters(4, 3, 0.1, 0.9, 0.999, 1e-8),
     optim.update_rows: touched_rows,
     attention.attention_forward: attended,
-    dropout.dropout_forward: dropped,
+    transformer_layers.dropout_forward: dropped,
     transformer_layers.layer_norm_forward: layer_norm,
 }
 BACKWARDS = {function.__name__: function for function in TWINS}

@@ -303,29 +303,6 @@ def test_the_tuning_loss_along_random_directions():
     assert directional_error(run, params, rng) < SMALL
 
 
-class Second:
-    """The process that holds the last two of three pairs; `v` is the first pair's response."""
-
-    def __init__(self, v):
-        self.v = v
-
-    def gather(self, v):
-        return np.concatenate([self.v, v]), 1
-
-    def reduce_scatter(self, dv):
-        return dv[1:]
-
-
-def test_a_process_picks_its_own_responses_among_those_of_all():
-    small, (u, v) = tiny_model("chat", 0), np.random.default_rng(0).random((2, 3, 5))
-    whole, part = (model.pick(small, u[a:], v[a:], 2.0, others)
-                   for a, others in ((0, None), (1, Second(v[:1]))))
-    loss, cache = losses.batch_softmax_forward(u[:1], v, 3.0)
-    _, dv = losses.batch_softmax_backward(2.0, cache)
-    assert np.isclose(whole[0], part[0] + loss)
-    assert np.allclose(whole[1][1:], part[1]) and np.allclose(whole[2][1:], part[2] + dv[1:])
-
-
 # ---------------------------------------------------------------- forwards by their definitions
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -8,14 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from convsim_mini import fast
-from convsim_mini.core.arrays import matmul
-from convsim_mini.core.embeddings import SparseRows
-from convsim_mini.core.gradcheck import dense
-from convsim_mini.fast import host, threads
+from convsim_mini.fast import threads
 
 from conftest import PATH
-from twin_cases import uninstall
 
 
 @pytest.fixture
@@ -54,21 +49,6 @@ def test_a_product_on_own_threads_is_numpy_s(number, cores, monkeypatch):
         assert found.dtype == expected.dtype
 
 
-@pytest.mark.parametrize("number, at_once", [(1, 2048), (2, 1), (3, 2), (50, 2048), (1, 3)])
-def test_a_step_adds_up_all_places_of_a_row_on_any_number_of_cores(number, at_once, cores,
-                                                                   monkeypatch):
-    cores(number)
-    monkeypatch.setattr(host, "AT_ONCE", at_once)
-    rng = np.random.default_rng(0)
-    parts = [SparseRows(rng.integers(0, 12, 30).astype(np.int32), rng.standard_normal((5, 3)),
-                        rng.integers(0, 5, 30).astype(np.int32)) for _ in range(2)]
-    for some in (parts, parts[:1]):
-        table = rng.standard_normal((12, 3))
-        expected = table - 0.5 * dense(some, table)
-        host.update_rows(table, some, 0.5)
-        assert np.abs(table - expected).max() < 1e-14
-
-
 def test_commands_give_blas_one_thread_and_a_program_keeps_its_own():
     code = """if True:
         import numpy, threadpoolctl
@@ -104,13 +84,3 @@ def test_small_products_get_one_thread_and_leave_blas_as_it_was(monkeypatch):
         for found in pool.map(threads.product, [x] * 50, [x.T] * 50):
             np.testing.assert_array_equal(found, x @ x.T)
     assert given == [1] * 50 and blas.info() == before
-
-
-def test_twins_come_and_go():
-    x, calls = np.ones((2, 3)), []
-    fast.install()
-    assert matmul(x, x.T)[0, 0] == 3
-    matmul.register(np.ndarray, lambda *inputs: calls.append(inputs))
-    matmul(x, x.T)
-    uninstall()
-    assert matmul(x, x.T)[0, 0] == 3 and len(calls) == 1

@@ -16,7 +16,6 @@ from convsim_mini.core import (
     attention, embeddings, losses, optim, transformer_layers)
 from convsim_mini.core.arrays import to_device, to_host
 from convsim_mini.core.model import Model, loss_and_gradients
-from convsim_mini.core.packed import Packed
 from convsim_mini.core.batches import Batch
 from convsim_mini.fast import cuda
 from convsim_mini.core.initial import initial_parameters
@@ -134,16 +133,6 @@ def test_an_array_that_is_not_contiguous_is_refused(cupy):
     x = cupy.ones((6, 4), np.float32)[:, ::2]
     with pytest.raises(ValueError, match="C-contiguous"):
         transformer_layers.layer_norm_forward(x, x[0], x[0])
-
-
-def test_a_tuple_arrives_whole(cupy):
-    there = (Packed(np.arange(5, dtype=np.int32), np.array([0, 2, 5])),
-             (np.array([], np.int64), np.array([[1.5], [2.5]])))
-    here = to_device(there, cupy)
-    assert isinstance(here[0], Packed)
-    for mine, theirs in zip((*there[0], *there[1]), (*here[0], *here[1])):
-        np.testing.assert_array_equal(to_host(theirs), mine)
-        assert theirs.dtype == mine.dtype and theirs.shape == mine.shape
 
 
 TRANSFORMER = {"encoder": "transformer", "embedding_dim": 8, "layers": [6], "heads": 2,

@@ -228,18 +228,6 @@ def test_probabilities_are_shares_of_all_pieces(vocabulary):
     assert Vocabulary([], []).probabilities().tolist() == [0]
 
 
-# ---------------------------------------------------------------- packed sentences
-
-@given(packed_sentences, st.data())
-def test_a_part_holds_the_same_sentences(sentences, data):
-    first = data.draw(st.integers(0, len(sentences)))
-    last = data.draw(st.integers(first, len(sentences)))
-    part = pack(*sentences).part(first, last)
-    assert part.offsets[0] == 0
-    assert ([part.ids[a:b].tolist() for a, b in zip(part.offsets, part.offsets[1:])]
-            == sentences[first:last])
-
-
 # ---------------------------------------------------------------- bigrams
 
 @given(packed_sentences, st.integers(0, 2**32))

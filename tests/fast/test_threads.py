@@ -36,19 +36,6 @@ def test_fair_shares_are_all_items_once_and_nearly_equal_work(items, number, cor
         assert len(shares) == number and max(sizes) - min(sizes) < 40
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 50])
-def test_a_product_on_own_threads_is_numpy_s(number, cores, monkeypatch):
-    cores(number)
-    monkeypatch.setattr(threads, "_own_threads", True)
-    monkeypatch.setattr(threads, "LARGE_PRODUCT", 0)
-    rng = np.random.default_rng(0)
-    a, b, c = (rng.standard_normal(shape) for shape in ((7, 5), (5, 3), (7, 9)))
-    for one, other in ((a, b), (a.T, c), (c.T, a)):
-        found, expected = threads.product(one, other), one @ other
-        assert np.allclose(found, expected, rtol=1e-13, atol=1e-13)
-        assert found.dtype == expected.dtype
-
-
 def test_commands_give_blas_one_thread_and_a_program_keeps_its_own():
     code = """if True:
         import numpy, threadpoolctl

@@ -20,7 +20,8 @@ class SGD:
         """Update params in place. rate: for dense parameters; table_rate: for the table."""
         dense = [name for name in grads if name != TABLE]
         sgd([params[name] for name in dense], [grads[name] for name in dense], rate)
-        update_rows(params[TABLE], grads[TABLE], table_rate)
+        if TABLE in grads:
+            update_rows(params[TABLE], grads[TABLE], table_rate)
 
 
 class Adaptive:
@@ -52,7 +53,8 @@ class Adaptive:
              [self.state[f"{name}.mean"] for name in dense],
              [self.state[f"{name}.squares"] for name in dense],
              int(self.state["steps"][0]), rate, self.BETA1, self.BETA2, self.EPSILON)
-        update_rows(params[TABLE], grads[TABLE], table_rate, self.state[f"{TABLE}.squares"])
+        if TABLE in grads:
+            update_rows(params[TABLE], grads[TABLE], table_rate, self.state[f"{TABLE}.squares"])
 
 
 OPTIMIZERS = {"adaptive": Adaptive, "sgd": SGD}    # by their names in the settings

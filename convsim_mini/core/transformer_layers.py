@@ -94,8 +94,6 @@ def positions(packed):
     return numbers - packed.offsets.take(packed.sentence_numbers)
 
 
-# ---------------------------------------------------------------- dropout
-
 class Dropout(NamedTuple):
     """Dropout at one place in one step."""
 

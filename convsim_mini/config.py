@@ -69,7 +69,8 @@ class ModelConfig:
     hidden: PositiveInt = 2048
     """Width of the position-wise feed-forward networks (paper §3.1: 2048)."""
     dropout: Annotated[float, Meta(ge=0, le=0.99)] = 0.1
-    """Share of a Transformer's values dropped in training, in 1/256ths (0.1: tensor2tensor's)."""
+    """Share of values dropped in training after a Transformer's embeddings and each sublayer, in
+    1/256ths (Vaswani et al. 2017, §5.4: 0.1)."""
     bag: bool = False
     """Whether a Transformer starts as a DAN and adds to that DAN's sentence vector (ours)."""
     max_tokens: PositiveInt = 256

@@ -12,8 +12,9 @@ from itertools import chain, islice
 import numpy as np
 
 from ..config import TITLES
-from ..core.transformer import attention_weights
+from ..core.model import embed
 from ..core.text import tokenize
+from ..core.transformer import attention_weights
 from ..inference.index import index_of
 from ..inference.rows import LINE, rows_of_texts
 from ..inference.replies import best_replies, pairs_of_run, replies_of_run
@@ -65,7 +66,7 @@ def compare(explored, compared):
     if not 2 <= len(sentences) <= 8 or max(map(len, tokens)) > LONGEST:
         return {"status": f"Type two to eight sentences of up to {LONGEST} words, one per line."}
     without = [some[:n] + some[n + 1:] for some in tokens[:2] for n in range(len(some))]
-    vectors = explored.encoder.embed(explored.run.vocabulary.pack(tokens + without))
+    vectors = embed(explored.encoder.model, explored.run.vocabulary.pack(tokens + without))
     whole, *shorter = np.split(vectors, [len(tokens), len(tokens) + len(tokens[0])])
     rows = zip(sentences, (whole @ whole.T).tolist())
     tables = [("cosine", ["", *map(str, range(1, len(sentences) + 1))],

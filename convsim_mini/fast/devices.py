@@ -23,8 +23,6 @@ def device_module(device, precision="tf32", number=0):
     try:
         import cupy
         import cupy._core._routines_linalg as linalg
-        if int(cupy.__version__.split(".")[0]) < 14:          # its argsort waits for the GPU
-            raise ImportError(f"CuPy 14 is needed, found {cupy.__version__}")
         found = cupy.cuda.runtime.getDeviceCount()
         cupy.cuda.Device(min(number, found - 1)).use()
         capability = int(cupy.cuda.Device().compute_capability)    # "90": 9.0; no TF32 before 8.0

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 
 from ..common.cli import UserError, progress, python_m, say
 from ..core.arrays import array_module
-from ..core.bi_encoder import BiEncoder, one_column
+from ..core.layers import l2_normalize_forward
+from ..core.model import BiEncoder, embed, one_column
 from ..core.text import UNKNOWN
 from ..data.layouts import Reading
 from ..data.texts import texts_of
-from ..core.layers import l2_normalize_forward
 from .index import WORDS, Index, index_at
 from .tfidf import weighted_once
 
@@ -47,7 +47,8 @@ class SentenceEncoder(BiEncoder):
         if isinstance(sentences, str):
             return super().encode(sentences, as_responses=as_responses)
         bar = partial(progress, desc="encoding", delay=1) if show_progress_bar else iter
-        return self.embed(self.packed(texts_of(one_column(sentences))), as_responses, bar)
+        packed = self.packed(texts_of(one_column(sentences)))
+        return embed(self.model, packed, as_responses=as_responses, shown=bar)
 
     # ---- a step of a scikit-learn pipeline; scikit-learn itself is imported only when it calls
 

@@ -161,14 +161,13 @@ def test_a_gpu_that_is_not_there_is_one_line(workshop, monkeypatch, capsys):
         assert_one_line(done, f"--device gpu: CuPy {python_m('pip install ')}")
 
 
-@pytest.mark.parametrize("version, reason", [
-    ("14.0.0", "libcudart.so.12 is missing"), ("13.6.0", "CuPy 14 is needed, found 13.6.0")])
-def test_an_unfit_cupy_is_told_by_its_cause(version, reason, monkeypatch):
+def test_an_unfit_cupy_is_told_by_its_cause(monkeypatch):
+    reason = "libcudart.so.12 is missing"
+
     def fail():
         raise ImportError("=====\nFailed to import CuPy") from ImportError(reason)
 
-    cupy = SimpleNamespace(
-        __version__=version, cuda=SimpleNamespace(runtime=SimpleNamespace(getDeviceCount=fail)))
+    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=SimpleNamespace(getDeviceCount=fail)))
     cupy._core = cupy._routines_linalg = cupy
     for name in ("cupy", "cupy._core", "cupy._core._routines_linalg"):
         monkeypatch.setitem(sys.modules, name, cupy)

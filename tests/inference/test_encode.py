@@ -26,7 +26,6 @@ from convsim_mini.export import __main__ as export
 from convsim_mini.inference.index import build_index
 from convsim_mini.inference.rows import rows_of_texts
 from convsim_mini.inference.sentence_encoder import encoder_of
-from convsim_mini.core import bi_encoder
 from convsim_mini.core.model import embed, encoder_forward, respond
 from convsim_mini.training.run import load_run
 
@@ -34,17 +33,16 @@ SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu",
              "fudazi vobamu setodi " * 30, "\U0001f600", "a"]
 
 
-def test_embeddings_are_float32_unit_vectors(encoder, monkeypatch):
+def test_embeddings_are_float32_unit_vectors(encoder):
     vectors = encoder.encode(SENTENCES)
     assert vectors.shape == (7, 16) and vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
     packed, of_none = (encoder.vocabulary.encode(texts) for texts in (SENTENCES, []))
-    for none in (encoder.encode([]), encoder.embed(of_none), embed(encoder.model, of_none),
+    for none in (encoder.encode([]), embed(encoder.model, of_none),
                  encoder_forward(encoder.model, of_none)[0]):
         assert none.shape == (0, 16) and none.dtype == np.float32
     np.testing.assert_array_equal(encoder.encode(SENTENCES[0]), encoder.encode(SENTENCES[:1])[0])
-    monkeypatch.setattr(bi_encoder, "AT_ONCE", 3)
-    np.testing.assert_allclose(encoder.embed(packed), vectors, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(embed(encoder.model, packed, 3), vectors, rtol=0, atol=1e-6)
 
 
 @given(st.lists(st.one_of(st.sampled_from(SENTENCES), st.text(max_size=20)), min_size=1,

@@ -42,7 +42,7 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     import msgspec
 
     from .common.cli import print_anything
-    from .evaluation.after_training import pairs_of, summary
+    from .evaluation.after_training import sts_of, summary
     from .inference.sentence_encoder import encoder_of
     from .train import train
     from .training.options import config_of
@@ -51,11 +51,10 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     print_anything()
     with nullcontext(run) if run else TemporaryDirectory(prefix="convsim_mini-") as place:
         folder = Path(place).expanduser().absolute()
-        given = {**settings, "run": folder}
-        if not isinstance(columns := settings.get("columns", ""), str):
-            given["columns"] = [*map(str, columns or ())]     # pandas may have numbers
+        columns = [*map(str, settings.get("columns", ()))]    # pandas may have numbers
+        given = {**settings, "columns": columns, "run": folder}
         config = config_of(msgspec.to_builtins(given, enc_hook=str))    # paths, NumPy's numbers
-        pairs_of(config.data)                                 # now, so that mistakes show early
+        sts_of(config.data)                                   # now, so that mistakes show early
         trained = train(config, pairs=[] if pairs is None else pairs)
         tables, next_steps = summary(trained)
         print(tables, *[next_steps] if run else [], sep="\n\n")

@@ -1,18 +1,15 @@
 """All commands, one per line: python -m convsim_mini"""
 
 from .common.cli import errors_in_one_line, python_m
-from .evaluation import EVALUATIONS
 
 COMMANDS = {    # python -m convsim_mini.NAME
     "minimal": "the whole idea in one file: NumPy, every gradient by hand",
     "train": "train a sentence encoder on conversations",
     "encode": "embed sentences, compare them, or search lines",
     "chat": "type a message and get the best replies from the corpus",
-    "explore": "look at a run in a browser: replies, words, neighbours, attention, map",
-    "evaluation": "measure runs on every task whose data are in place; --out writes a page",
-    **{f"evaluation.{name}": f"… {purpose}" for name, purpose in EVALUATIONS.items()},
+    "explore": "look at a run in a browser: replies, words, neighbours, attention",
+    "evaluation": "measure and compare runs on every task with data; --out writes a page",
     "evaluation.search": "does a search find the right rows? Your own rows and queries",
-    "evaluation.compare": "compare runs: paired differences, groups of seeds",
     "tune": "learn one matrix on top of a run from people's similarity scores",
     "export": "write a run as a folder for sentence_transformers, or one that needs just NumPy",
 }

@@ -16,7 +16,8 @@ from pathlib import Path
 from .fast.threads import use_all_cores
 from .common.cli import Parser, errors_in_one_line, one_line, positive_int
 from .data.layouts import Reading
-from .inference.replies import best_replies, replies_of_file, replies_of_run
+from .inference.index import index_at
+from .inference.replies import best_replies, replies_of_run
 from .inference.sentence_encoder import encoder_of, warn_if_unknown
 from .training.run import load_run
 
@@ -26,39 +27,33 @@ with suppress(ImportError):                                   # Windows has none
 ANSWERED = 100    # characters shown of the message that a reply once answered
 
 
-def messages():
-    """Yield the messages: what is typed, or the lines of standard input, which are also printed."""
+def talk(index, k):
+    """Answer each message that is typed with its k best replies."""
+    print(f"{len(index):,} replies. Type a message, or press Ctrl-D to stop.")
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     with suppress(EOFError):
         while True:
             message = input("> ")
-            if not sys.stdin.isatty():
-                print(message)
-            yield message
+            if not message.strip():
+                continue
+            warn_if_unknown([message], index.encoder.vocabulary)
+            for score, reply, said in best_replies(index, message, k):
+                print(f"  {score:.2f}  {one_line(reply)}")
+                if said:
+                    print(f"        to: {one_line(said, ANSWERED)}")
     print()                                                   # the shell's prompt gets a new line
-
-
-def talk(index, k):
-    """Answer each message with its k best replies, until there are no more messages."""
-    print(f"{len(index):,} replies. Type a message, or press Ctrl-D to stop.")
-    for message in filter(str.strip, messages()):
-        warn_if_unknown([message], index.encoder.vocabulary)
-        for reply in best_replies(index, message, k):
-            print(f"  {reply.score:.2f}  {one_line(reply.reply)}")
-            if reply.message:
-                print(f"        to: {one_line(reply.message, ANSWERED)}")
 
 
 @errors_in_one_line()
 def main(argv=None):
     """The command: open the replies, then answer each message."""
     parser = Parser("convsim_mini.chat", __doc__)
-    parser.add_argument("run", type=Path, help="the run's folder; without --replies, up to "
-                        "200,000 replies come from its pairs")
-    parser.add_argument("--replies", type=Path, metavar="FILE", help="take the replies from FILE: "
-                        "lines, a table, or an index that `encode --replies` made")
-    parser.add_argument("--columns", nargs=2, metavar=("INPUT", "RESPONSE"), help="the columns of "
-                        "FILE that hold messages and replies")
+    parser.add_argument("run", type=Path, help="the run's folder")
+    parser.add_argument("--replies", type=Path, metavar="FILE", help="take the replies from FILE "
+                        "(lines, a table, or an index that `encode --replies` made), not from the "
+                        "run's first 200,000 pairs")
+    parser.add_argument("--columns", nargs=2, metavar=("INPUT", "RESPONSE"), default=(),
+                        help="the columns of FILE that hold messages and replies")
     parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="the encoding of FILE")
     parser.add_argument("--k", type=positive_int, default=3, help="how many replies to show")
     options = parser.parse_intermixed_args(argv)
@@ -66,8 +61,8 @@ def main(argv=None):
     run = load_run(options.run)
     encoder = encoder_of(run)
     if options.replies:
-        reading = Reading(options.columns or (), options.encoding, encoder.columns, side=1)
-        index = replies_of_file(encoder, options.replies, reading)
+        reading = Reading(options.columns, options.encoding, encoder.columns, side=1)
+        index = index_at(encoder, options.replies, reading)
     else:
         index = replies_of_run(encoder, run)
     talk(index, options.k)

@@ -4,7 +4,7 @@
 27 is on the default corpus's test set (report/README.md). A preset is a named set of changes.
 """
 
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Literal, get_args, get_origin
 
 import msgspec
@@ -14,10 +14,8 @@ from .common.cli import UserError, did_you_mean
 from .core.model import ENCODERS
 from .core.optim import OPTIMIZERS
 
-MOST_STEPS = 10**15    # exact as a float
 PositiveInt = Annotated[int, Meta(ge=1, le=2**31 - 1)]    # an int32, as ids are
-Width = Annotated[int, Meta(ge=1, le=2**16)]
-Widths = Annotated[list[Width], Meta(max_length=1_000)]
+Steps = Annotated[int, Meta(ge=1, le=10**15)]    # exact as a float
 PositiveFloat = Annotated[float, Meta(gt=0, le=1e38)]    # a float32, neither inf nor nan
 Share = Annotated[float, Meta(ge=0, le=1)]
 
@@ -27,11 +25,9 @@ class TextConfig:
     """How sentences become ids."""
 
     pieces: PositiveInt = 8_000
-    """Maximum number of word pieces, one row each; a frequent word is one (paper: not given; ours:
-    STS 77.2, and 75.7 with 30,000, for the same P@1)."""
+    """Most word pieces, a row each (ours: STS 77.2; with 30,000, 75.7 for the same P@1)."""
     bigrams: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 10_000
-    """How many bigrams of pieces, the most frequent ones, have a row each (ours: the paper gives no
-    number; P@1 26.7, and 26.2 without)."""
+    """Most bigrams of pieces, the frequent ones, a row each (ours: P@1 26.7; 26.2 without)."""
     filters_off: list[Literal["long", "not_alphabetic", "link_or_mention", "bot"]] = field(
         default_factory=list)
     """Filters of the paper's §3 to switch off, for mail and the like (ours): "long" (350 characters
@@ -44,22 +40,21 @@ class ModelConfig:
 
     encoder: str = "dan"
     """The "dan" of the paper's §2.3.1, the "transformer" of §2.3.2, or another name in ENCODERS."""
-    embedding_dim: Width = 500
+    embedding_dim: PositiveInt = 500
     """Width of embeddings and of a Transformer (ours: as wide as sentence embeddings)."""
-    layers: Annotated[Widths, Meta(min_length=1)] = field(default_factory=lambda: [500])
+    layers: Annotated[list[PositiveInt], Meta(min_length=1)] = field(default_factory=lambda: [500])
     """Widths of the encoder's fully connected layers; the last is the sentence embedding's (paper
     §3.1: 300, 300, 500; ours: one layer learns more in minutes: P@1 27, not 23; STS 77, not 75)."""
-    response_hidden: Widths = field(default_factory=list)
+    response_hidden: list[PositiveInt] = field(default_factory=list)
     """Widths of the response network's hidden layers (paper §2.2: not given; ours: none)."""
-    nli_hidden: Width = 512
+    nli_hidden: PositiveInt = 512
     """Width of the hidden layer of NLI's classifier (paper §2.4)."""
     residual_response: bool = True
     """Whether the response is v′ = v + layers(v), not just layers(v) (ours: P@1 27, not 22)."""
     unit_response: bool = True
     """Whether the response v′ also has unit length (ours: a score is then a cosine)."""
     scale: PositiveFloat = 15.0
-    """Factor on scores, 1/temperature (paper §2.2: 1; ours: cosines are only −1 to 1; P@1 26.0
-    with 20)."""
+    """Factor on scores, 1/temperature (paper §2.2: 1; ours: P@1 26.7; 26.0 with 20)."""
     encoder_bias: bool = False
     """Whether the encoder's last linear layer has a bias (ours: no; P@1 and STS are the same)."""
     start: str = "corpus"
@@ -67,14 +62,15 @@ class ModelConfig:
     pieces; bigrams' vectors are zero; the encoder's square linear layers are the identity (ours:
     P@1 27; 18 if all values are "random"). A file of word vectors (GloVe, word2vec, fastText, .npz,
     or a folder of model2vec or WordLlama): they come first, co-occurrences fill the rest."""
-    transformer_layers: Annotated[int, Meta(ge=1, le=1_000)] = 6
+    transformer_layers: PositiveInt = 6
     """Number of layers of the Transformer (paper §3.1: 6)."""
-    heads: Width = 8
+    heads: PositiveInt = 8
     """Number of attention heads in each layer (paper §3.1: 8)."""
-    hidden: Width = 2048
+    hidden: PositiveInt = 2048
     """Width of the position-wise feed-forward networks (paper §3.1: 2048)."""
     dropout: Annotated[float, Meta(ge=0, le=0.99)] = 0.1
-    """Share of a Transformer's values dropped in training, in 1/256ths (0.1: tensor2tensor's)."""
+    """Share of values dropped in training after a Transformer's embeddings and each sublayer, in
+    1/256ths (Vaswani et al. 2017, §5.4: 0.1)."""
     bag: bool = False
     """Whether a Transformer starts as a DAN and adds to that DAN's sentence vector (ours)."""
     max_tokens: PositiveInt = 256
@@ -98,8 +94,8 @@ class OptimConfig:
     table_learning_rate: PositiveFloat = 0.2
     """Learning rate of the embedding table (paper: the same; ours: found on dev)."""
     loss: Literal["mean", "sum"] = "mean"
-    """The batch's "mean" or "sum"; the paper does not say which. 4,000 steps of its SGD took P@1 to
-    5.6 with the sum, and to 1.6 with the mean. "adaptive" learns the same from both."""
+    """The batch's "mean" or "sum": the paper does not say which. 4,000 steps of its SGD took P@1 to
+    1.6 and to 5.6. "adaptive" learns the same from both."""
     warmup: Share = 0.1
     """Share of steps over which learning rates rise from zero (ours: the first steps are noise)."""
     decay: Literal["linear", "none"] = "linear"
@@ -115,12 +111,11 @@ class Config:
 
     preset: Literal["chat", "similarity", "paper", "paper-multitask", "transformer",
                     "transformer-small"] = "chat"
-    """A named set of changes to the defaults. "chat" (a DAN), "similarity" (a DAN that also learns
-    entailments) and "transformer-small" take minutes; "paper" (a DAN), "transformer" and their
-    second stage, "paper-multitask", follow the paper."""
-    task: Literal["conversation", "multitask", "nli", "entailment"] = "conversation"
+    """A set of changes to the defaults. "chat", "similarity" (with entailments) and
+    "transformer-small" take minutes; the others follow the paper, "paper-multitask" after them."""
+    task: Literal["conversation", "multitask", "entailment"] = "conversation"
     """What to learn besides conversations. "multitask": natural language inference (paper §2.4);
-    "entailment": picking what a premise entails (ours). "nli": inference only (ours: a control)."""
+    "entailment": picking what a premise entails (ours)."""
     init: str | None = None
     """Folder of a run to start from (paper §3.1: the multitask model). Its settings apply unless an
     option overrides them. Other pairs get 8 epochs at a third of the learning rates (ours)."""
@@ -151,9 +146,9 @@ class Config:
     """The seed of every random number."""
     epochs: Annotated[float, Meta(gt=0, le=1e6)] = 2.0
     """How often each pair is seen (ours: the rates reach zero before a run memorises the pairs)."""
-    steps: Annotated[int, Meta(ge=1, le=MOST_STEPS)] | None = None
+    steps: Steps | None = None
     """Number of batches; null: as many as `epochs` take."""
-    evaluations: Annotated[int, Meta(ge=1, le=MOST_STEPS)] = 4
+    evaluations: Steps = 4
     """How many times a run measures dev and saves a checkpoint."""
     run: str | None = None
     """Folder for the run; runs/PRESET, or runs/PRESET-2 …, if none is named."""
@@ -172,20 +167,9 @@ class Config:
         return self.text.bigrams if has_bigrams else 0
 
     @property
-    def taught(self):
-        """The tasks that the run's batches teach: names in TASKS of core/model.py."""
-        return {"conversation": ("replies",), "multitask": ("replies", "classes"),
-                "nli": ("classes",), "entailment": ("replies", "entailments")}[self.task]
-
-    @property
-    def nli_task(self):
-        """The name of the run's NLI task, or None."""
-        return self.taught[-1] if self.task != "conversation" else None
-
-    @property
     def classifies(self):
         """Whether the model has NLI's classifier."""
-        return self.nli_task == "classes"
+        return self.task == "multitask"
 
 
 PAPER = {
@@ -241,7 +225,6 @@ PRESETS = {
 TITLES = {"dan": "DAN", "transformer": "Transformer"}    # of encoders, for people
 PRESET_OF = {"transformer": "transformer-small"}    # an encoder's, for --encoder; otherwise "chat"
 GROUPS = {"": Config, "text.": TextConfig, "model.": ModelConfig, "optim.": OptimConfig}
-SYNONYMS = {"lr": "learning_rate", "optim.rate": "optim.learning_rate"}    # others' name → ours
 
 
 # ---------------------------------------------------------------- settings by their dotted names
@@ -252,14 +235,14 @@ def settings():
             for setting in fields(cls) if f"{setting.name}." not in GROUPS}
 
 
-def flat(values, group=""):
-    """Nested dicts as one dict with dotted names."""
+def flat(values):
+    """A dict of settings and of groups, which are dicts, as one dict with dotted names."""
     named = {}
     for name, value in values.items():
-        if isinstance(value, dict) and not group:             # groups have no groups
-            named |= flat(value, f"{name}.")
+        if isinstance(value, dict):
+            named |= {f"{name}.{last}": setting for last, setting in value.items()}
         else:
-            named[group + name] = value
+            named[name] = value
     return named
 
 
@@ -272,11 +255,8 @@ def config_from_dict(values, where=""):
     groups = {group: {} for group in GROUPS}
     for name, value in flat(values).items():
         if name not in known:
-            hint = did_you_mean(name, known, SYNONYMS)
+            hint = did_you_mean(name, known)
             raise UserError(f"{prefix}{name}: is not a setting{hint}")
-        is_list = known[name].default_factory is not MISSING
-        if is_list and not where and not isinstance(value, (list, tuple)):    # in `fit`
-            value = [value]
         group, dot, last = name.rpartition(".")
         try:
             groups[group + dot][last] = msgspec.convert(value, known[name].type, strict=bool(where))
@@ -308,8 +288,7 @@ def _fault(config):
     if is_transformer and (dim % model.heads or dim % 2):
         return f"model.embedding_dim {dim}: expected an even multiple of the {model.heads} heads"
     if model.bag and not is_transformer:
-        return (f"model.bag true: a {TITLES.get(model.encoder, model.encoder)} has no bag; use it "
-                "with --encoder transformer")
+        return "model.bag true: expected only with --encoder transformer"
     if len(config.columns) not in (0, 2):
         return f"columns {' '.join(config.columns)}: expected two names, for input and response"
     return None

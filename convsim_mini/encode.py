@@ -23,28 +23,23 @@ from .common.files import check_replaceable, write_rows
 from .common.lines import chunked
 from .common.show import table
 from .data.layouts import Reading
-from .inference.index import WORDS, add_to_index, build_index, index_of, open_index
+from .inference.index import WORDS, add_to_index, build_index, index_at
 from .inference.rows import LINE, rows_of_file, rows_of_texts
 from .inference.sentence_encoder import encoder_of, warn_if_unknown
 from .training.run import load_run
-from .training.tasks import warn_if_cut
 
 CHUNK = 4_096    # sentences whose vectors are in memory at a time
 MOST_COMPARED = 30
 
 
 def comparison(encoder, sentences, words):
-    """A table of the scores of all pairs of sentences; for a single one, a line on its vector."""
+    """A table of the scores of all pairs of sentences; for a single one, its vector."""
     if len(sentences) == 1:
-        vector, = encoder.encode(sentences)
-        begin = " ".join(f"{number:.3f}" for number in vector[:8])
-        return (f"{len(vector)} dimensions, unit length: {begin} …\nGive two or more sentences to "
-                "compare them, or --out FILE.npy to write the whole vector.")
-    words = WORDS[0] if words is None else words
+        return " ".join(f"{number:.3f}" for number in encoder.encode(sentences[0]))
     scores = encoder.scores(sentences, sentences, words)
     rows = [[f"{k} {text}", *(f"{score:.2f}" for score in row)]
             for k, (text, row) in enumerate(zip(sentences, scores), start=1)]
-    head = f"cosine of meaning + {words:g} · cosine of words" if words else "cosine"
+    head = f"cosine of meaning + {words:g} · cosine of words"
     return table([head, *map(str, range(1, len(sentences) + 1))], rows)
 
 
@@ -59,22 +54,20 @@ def parse_options(argv):
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--search", type=Path, metavar="FILE",
                       help="print the rows of FILE that are nearest to each sentence")
-    what.add_argument("--index", type=Path, metavar="DIR",
-                      help="with --file: store its rows and their vectors in a new folder DIR; "
-                      "otherwise: print the rows in DIR that are nearest to each sentence")
+    what.add_argument("--index", type=Path, metavar="DIR", help="with --file: store its rows and "
+                      "their vectors in a new folder DIR; otherwise: search in DIR")
     what.add_argument("--out", type=Path, metavar="FILE",
                       help="write the vectors to FILE as .npy: float32 (sentences, dimension)")
-    parser.add_argument("--add", action="store_true", help="add the rows of --file to --index, "
-                        "except those that it already holds")
-    parser.add_argument("--key", metavar="COLUMN", help="with --add: replace rows with the "
-                        "same value in this column, such as a ticket's number")
+    parser.add_argument("--add", action="store_true",
+                        help="add those rows of --file to --index that it does not hold yet")
+    parser.add_argument("--key", metavar="COLUMN", help="with --add: replace rows with the same "
+                        "value in this column, such as a ticket's number")
     parser.add_argument("--column", metavar="NAME", dest="columns", nargs=1, default=(),
-                        help="which column of a table to embed, if its name is not a known one; a "
-                        "run that was trained with --columns knows its own columns")
-    parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="for a file without a "
-                        "mark (BOM), such as cp1252 for Excel's plain CSV (default: utf-8)")
-    parser.add_argument("--replies", action="store_true", help="embed a table's replies, so that a "
-                        "search finds the best answers")
+                        help="which column of a table to embed, if its name is not a known one")
+    parser.add_argument("--encoding", metavar="NAME", default="utf-8",
+                        help="of a file without a mark (BOM), such as cp1252 (default: utf-8)")
+    parser.add_argument("--replies", action="store_true",
+                        help="embed a table's replies, so that a search finds the best answers")
     parser.add_argument("--json", action="store_true", help="print each hit as a JSON object")
     parser.add_argument("--top", type=positive_int, default=10, help="how many rows to print")
     parser.add_argument("--tuned", action="store_true", help="use the matrix that `tune` learned")
@@ -82,10 +75,8 @@ def parse_options(argv):
                         "compared with meaning (default: 1; 0.3 if replies are searched)")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
-    if options.key and not options.add:
-        raise UserError("--key works only with --add; give both")
-    if options.add and not (options.index and options.file):
-        raise UserError("--add works only with --file FILE and --index DIR; give all three")
+    if (options.add or options.key) and not (options.add and options.file and options.index):
+        raise UserError("--add and --key need --add, --file FILE and --index DIR; give all three")
     if options.texts and options.file:
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
                         "with --file, not both")
@@ -94,8 +85,12 @@ def parse_options(argv):
     return options
 
 
-def print_hits(query, hits, column):
+def show_hits(query, hits, column, as_json):
     """Print a query and its Hits. column: the one that was embedded"""
+    if as_json:
+        for hit in hits:
+            print(json.dumps({"query": query, **hit._asdict()}))
+        return
     print(one_line(query))
     for hit in hits:
         place = f"line {hit.number:,}: " if hit.row.keys() == {LINE} else ""
@@ -109,35 +104,32 @@ def print_hits(query, hits, column):
     print()
 
 
-def sentences_of(rows):
-    """The sentences of Rows. Raises UserError for more than 30."""
-    found = [*islice(rows.rows, MOST_COMPARED + 1)]
-    if len(found) > MOST_COMPARED:
-        raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search for "
-                        "at once; give fewer, or write their vectors with --out FILE.npy")
-    return [rows.text(row) for row in found]
-
-
 def write_vectors(encoder, rows, path):
     """Write the vectors of Rows, a chunk at a time, as an .npy file; → a report."""
     chunks = progress(chunked(rows.rows, CHUNK), "encoding", unit=" blocks", delay=1)
     vectors = (encoder.encode([rows.text(row) for row in chunk], as_responses=rows.replies)
                for chunk in chunks)
     number = write_rows(path, vectors, encoder.dimension)
-    return f"{number:,} vectors of {encoder.dimension} dimensions, float32, unit length"
+    return f"{number:,} vectors of {encoder.dimension} dimensions, float32"
 
 
-def search(encoder, sentences, options, reading):
-    """Print the rows of --index, or of --search, that are nearest to each sentence."""
-    index = (open_index(options.index, encoder) if options.index else
-             index_of(encoder, rows_of_file(options.search, reading)))
-    if options.replies and not index.held.replies:
-        raise UserError(f"--replies: {options.index} holds messages; make an index with --replies")
-    for query, hits in zip(sentences, index.search(sentences, options.top, options.words)):
-        if not options.json:
-            print_hits(query, hits, index.held.column)
-        for hit in hits if options.json else ():
-            print(json.dumps({"query": query, **hit._asdict()}, default=str))
+def answer(encoder, rows, options, reading):
+    """Print the rows of --index or --search that are nearest to each sentence, or compare these.
+
+    Raises UserError for more than 30 sentences.
+    """
+    sentences = [*map(rows.text, islice(rows.rows, MOST_COMPARED + 1))]
+    if len(sentences) > MOST_COMPARED:
+        raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search for "
+                        "at once; give fewer, or write their vectors with --out FILE.npy")
+    if options.index or options.search:
+        index = index_at(encoder, options.index or options.search, reading)
+        for query, hits in zip(sentences, index.search(sentences, options.top, options.words)):
+            show_hits(query, hits, index.held.column, options.json)
+    else:
+        words = WORDS[0] if options.words is None else options.words
+        print(comparison(encoder, sentences, words))
+    warn_if_unknown(sentences, encoder.vocabulary)
 
 
 @errors_in_one_line()
@@ -149,24 +141,15 @@ def main(argv=None):
     reading = Reading(options.columns, options.encoding, encoder.columns, int(options.replies))
     # of queries, --column and --replies say nothing: they are about the file that is searched
     own = reading if options.out or options.file else reading._replace(columns=(), side=0)
-    rows = (rows_of_texts(options.texts, own.side == 1) if options.texts
-            else rows_of_file(options.file, own))
+    rows = rows_of_texts(options.texts, own) if options.texts else rows_of_file(options.file, own)
     if options.out:
         print(f"{options.out}: {write_vectors(encoder, rows, options.out)}")
-        return
-    if options.add:
+    elif options.add:
         print(f"{options.index}: {add_to_index(encoder, rows, options.index, options.key)}")
-        return
-    if options.index and options.file:
+    elif options.index and options.file:
         print(f"{options.index}: {build_index(encoder, rows, options.index)}")
-        return
-    sentences = sentences_of(rows)
-    if options.index or options.search:
-        search(encoder, sentences, options, reading)
     else:
-        print(comparison(encoder, sentences, options.words))
-    warn_if_cut(encoder.model.config, encoder.vocabulary.encode(sentences).offsets)
-    warn_if_unknown(sentences, encoder.vocabulary)
+        answer(encoder, rows, options, reading)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ if not __package__:
 import numpy as np
 from scipy.optimize import minimize
 
-from .common.cli import errors_in_one_line
+from .common.cli import UserError, errors_in_one_line
 from .evaluation import sts
 from .evaluation.__main__ import parser_of
 from .evaluation.results import Measured, json_lines, rows_of, show
@@ -103,7 +103,10 @@ def main(argv=None):
     parser = parser_of("tune", __doc__, "--data", "--device", "--json",
                        help="the run's folder; the matrix is added to the run")
     options = parser.parse_intermixed_args(argv)
-    train, dev = sts.read_splits(options.data, "train", "dev")
+    both = sts.find(options.data).get(sts.GENRES)
+    if not both:
+        raise UserError("--data: name the folder that holds train and dev of the STS Benchmark")
+    train, dev = map(sts.read, both)
     run = load_run(options.run, options.device)
     in_dev = set(zip(dev.sentences1, dev.sentences2))
     kept = np.array([pair not in in_dev for pair in zip(train.sentences1, train.sentences2)])
@@ -118,8 +121,8 @@ def main(argv=None):
         print(json_lines(rows_of([{"": one}])))
         return
     print(f"Learned from {kept.sum():,} pairs of STS train.\n\n{show(one)}\n\n"
-          f"The matrix is in {run.path}. evaluation.sts now shows results with and without it; "
-          "encode uses it with --tuned.")
+          f"The matrix is in {run.path}. evaluation --on sts now shows results with and without "
+          "it; encode uses it with --tuned.")
 
 
 if __name__ == "__main__":

@@ -1,19 +1,16 @@
 """The two kinds of task that turn dumps into pairs: parse one dump into buckets, join one bucket.
 
 A task reads finished files, writes to a temporary folder, and renames that folder when it is
-complete. So a task may be killed, repeated, or run on two machines at the same time: the bytes in
-the finished folder are always the same.
+complete. So a task may be killed and repeated: the bytes in the finished folder are the same.
 
     .convsim_mini.work/parsed/00003/bucket-007.parquet, report.json   what dump 3 holds for bucket 7
     .convsim_mini.work/joined/007/pairs.parquet, pairs.jsonl.zst, report.json
 """
 
 import json
-import os
 import shutil
 import zlib
 from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -21,11 +18,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from convsim_mini.common.files import workplace
+from convsim_mini.common.files import new_folder
 from convsim_mini.common.lines import zstd
 from data_scripts.comments import clean, read_comment
 from data_scripts.dump_files import DumpLines
 
+AGAIN = "what is finished is kept: run the same command again"
 AT_A_TIME = 250_000    # comments held in memory until they are written
 MEMORY = "1GB"         # that duckdb may take for a join; what needs more goes to disk
 SAMPLES = 10           # malformed lines of a dump shown in its report
@@ -56,37 +54,18 @@ JOIN = """
 """
 
 
-@contextmanager
-def finished_folder(folder):
-    """Yield a new folder to write in. At the end it is renamed to `folder`.
-
-    If two tasks make the same folder, the one that ends first wins.
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with workplace(folder.parent) as beside:
-        temporary = beside / folder.name
-        temporary.mkdir()
-        yield temporary
-        try:
-            os.rename(temporary, folder)
-        except OSError:                                       # "exists", "not empty", …
-            if not folder.is_dir():
-                raise
-
-
 # ---------------------------------------------------------------- parse a dump
 
 def parse_dump(path, number, buckets, folder):
     """Read dump `number` and write what passes the filters to `buckets` Parquet files in `folder`.
 
     The dump's report counts its lines, the malformed ones (with some examples), the comments
-    removed for each reason, and those kept. If a dump is cut, the report says where. During
-    the work, the file `position` in the temporary folder holds the number of bytes read.
+    removed for each reason, and those kept. If a dump is cut, the report says where.
     """
     if folder.is_dir():
         return
     lines, removed, malformed, samples = DumpLines(path), Counter(), 0, []
-    with finished_folder(folder) as temporary, _Buckets(temporary, buckets) as out:
+    with new_folder(folder, AGAIN) as temporary, _Buckets(temporary, buckets) as out:
         for line in lines:
             try:
                 comment = read_comment(line)
@@ -103,9 +82,8 @@ def parse_dump(path, number, buckets, folder):
             text, reason = clean(comment)
             if reason:
                 removed[reason] += 1
-            elif out.add(comment, text, number << 40 | lines.number):
-                (temporary / "position").write_text(str(lines.position), encoding="ascii")
-        (temporary / "position").unlink(missing_ok=True)
+            else:
+                out.add(comment, text, number << 40 | lines.number)
         _write_json(temporary / "report.json", {
             "lines": lines.number, "malformed": malformed, "samples": samples, "cut": lines.cut,
             "removed": dict(sorted(removed.items())), "kept": out.kept})
@@ -121,16 +99,14 @@ class _Buckets:
                                          write_statistics=False) for k in range(buckets)]
 
     def add(self, comment, text, place):
-        """Take one comment; → True if all waiting comments have now been written."""
+        """Take one comment; write all that wait if they are many."""
         # One flat list: half a million tuples would keep the garbage collector busy.
         self.waiting[zlib.crc32(comment.link.encode()) % len(self.waiting)] += (
             comment.link, comment.id, comment.parent, text,
             zlib.crc32((comment.author or "").encode("utf-8", "replace")), place)
         self.kept += 1
-        if self.kept % AT_A_TIME:
-            return False
-        self._flush()
-        return True
+        if self.kept % AT_A_TIME == 0:
+            self._flush()
 
     def _flush(self):
         for writer, rows in zip(self.writers, self.waiting):
@@ -159,7 +135,7 @@ def join_bucket(bucket, dumps, work):
         return
     files = [str(work / "parsed" / f"{number:05d}" / f"bucket-{bucket:03d}.parquet")
              for number in range(dumps)]
-    with finished_folder(folder) as temporary, duckdb.connect() as database:
+    with new_folder(folder, AGAIN) as temporary, duckdb.connect() as database:
         # One thread: the order of work must not show, and there is one process per core already.
         database.execute(f"SET threads = 1; SET memory_limit = '{MEMORY}'")
         database.execute(f"SET temp_directory = {_sql(temporary / 'spill')}")

@@ -5,8 +5,8 @@
 It reads an export of WhatsApp, Telegram, Slack, Discord, Messenger, Instagram, Skype, LINE or IRC,
 or a folder of them; Slack's has one folder per channel. A row of the log has `thread`, `speaker`
 and `text`; a new thread begins after a long silence. If an export says which message a reply
-answers, the rows are turns (a person's successive messages) with `id` and `reply_to`. What an app
-or a bot wrote, or someone only forwarded, is left out.
+answers, the rows have `id` and `reply_to`, too. What an app or a bot wrote, or someone only
+forwarded, is left out.
 """
 
 if not __package__:
@@ -52,7 +52,7 @@ def main(arguments=None):
     number = len({row["id"] or place for place, row in enumerate(rows)})    # some stand twice
     print(f"{options.export}: messages: {number:,}, speakers: {speakers:,}, left out (by the "
           f"app, or without text): {len(found) - len(rows):,}", file=sys.stderr)
-    rows = with_replies(sessions(in_order(rows), 3_600 * options.silence))
+    rows = with_replies([*sessions(in_order(rows), 3_600 * options.silence)])
     log = "".join(f"{json.dumps(row)}\n" for row in rows)
     if options.out:
         write_text(options.out, log)
@@ -93,27 +93,21 @@ def sessions(rows, silence):
 
 
 def with_replies(rows):
-    """The rows of the log: messages, or, if some name what they reply to, turns with ids.
+    """The rows of the log, with ids if some name what they reply to.
 
-    Rows with ids are paired only by ids in training. So a turn that names none gets the one before.
+    Rows with ids are paired only by ids in training, where what people answer to themselves goes on
+    with their message. So a message that answers nobody else answers the one before it.
     """
-    rows = [{name: row[name] for name in ROW} for row in rows]
     if not any(row["reply_to"] for row in rows):
         return [{name: row[name] for name in ROW[:3]} for row in rows]
-    turns, turn_of, last = [], {}, {}                         # id → turn, thread → turn
+    said, last = {}, {}                                       # id → row, thread → id
     for number, row in enumerate(rows):
         row["id"] = row["id"] or str(number)
-        before, answered = last.get(row["thread"]), turn_of.get(row["reply_to"])
-        if not answered or answered["speaker"] == row["speaker"]:    # not an answer to oneself
-            answered = before
-        if answered and row["speaker"] and answered["speaker"] == row["speaker"]:
-            before["text"] += f" {row['text']}"
-        else:
-            row["reply_to"] = answered and answered["id"]
-            turns.append(row)
-            last[row["thread"]] = row
-        turn_of[row["id"]] = last[row["thread"]]
-    return turns
+        answered = said.get(row["reply_to"])
+        if not answered or answered["speaker"] == row["speaker"]:
+            row["reply_to"] = last.get(row["thread"])
+        said[row["id"]], last[row["thread"]] = row, row["id"]
+    return [{name: row[name] for name in ROW} for row in rows]
 
 
 if __name__ == "__main__":

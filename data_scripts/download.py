@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from convsim_mini.common.cli import Parser, UserError, errors_in_one_line
 from convsim_mini.common.files import locked, workplace
 from data_scripts.check import check
-from data_scripts.fetch import fetch, forget, part_of
+from data_scripts.fetch import fetch, part_of
 from data_scripts.registry import GROUPS, REGISTRY
 from data_scripts.unpack import choose, damage_told, unpack
 
@@ -93,45 +93,44 @@ def fetch_any(name, archive, downloads, stage):
 
 
 def fetched(name, archive, source, downloads, stage):
-    """Whether a source gave an archive, which is then in stage; if not, the reason is printed."""
+    """Whether a source gave the official archive, which is then unpacked in stage.
+
+    If not, the reason is printed, and stage is empty. The archive is removed.
+    """
     print(f"{name}: fetching {source.url}", flush=True)
     try:
         path, told = fetch(source, downloads, REGISTRY[name].limit)
-        print(f"{name}: {path.name}: {told}")
-        unpack_checked(name, archive, path, stage)
     except UserError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return False
+    print(f"{name}: {path.name}: {told}")
+    try:
+        with told_of(path, stage), damage_told(path, REGISTRY[name].limit):
+            unpack_checked(name, archive, path, stage)
+    except UserError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        shutil.rmtree(stage)
+        stage.mkdir()
+        path.unlink()
+        return False
+    path.unlink()
     for other in archive.sources:                             # no one needs their .part any more
-        forget(part_of(other, downloads))
+        part_of(other, downloads).unlink(missing_ok=True)
     return True
 
 
 def unpack_checked(name, archive, path, stage):
-    """Unpack a fetched archive, then remove it.
-
-    Raises UserError, and leaves nothing in stage, if the archive is not exactly the official one.
-    """
+    """Unpack a fetched archive. Raises UserError if it is not exactly the official one."""
     dataset = REGISTRY[name]
-    try:
-        with told_of(path, stage), damage_told(path):
-            wanted = [file.fetched for file in archive.files] + list(dataset.extras)
-            found = unpack(path, wanted, stage, dataset.limit)
-            for file in archive.files:
-                if file.fetched not in found:
-                    raise UserError(f"{path}: holds no {file.fetched}; expected the official "
-                                    "archive")
-                checked = check(stage / file.fetched, file, dataset.kind)
-                if not (checked.rows_right and checked.first_right):
-                    raise UserError(f"{path}: {file.name}: {checked.told}; expected the official "
-                                    "archive")
-                print(f"{name}: {file.name}: {checked.told}")
-    except UserError:
-        shutil.rmtree(stage)
-        stage.mkdir()
-        path.unlink()
-        raise
-    path.unlink()
+    wanted = [file.fetched for file in archive.files] + list(dataset.extras)
+    found = unpack(path, wanted, stage, dataset.limit)
+    for file in archive.files:
+        if file.fetched not in found:
+            raise UserError(f"{path}: holds no {file.fetched}; expected the official archive")
+        checked = check(stage / file.fetched, file, dataset.kind)
+        if not (checked.rows_right and checked.first_right):
+            raise UserError(f"{path}: {file.name}: {checked.told}; expected the official archive")
+        print(f"{name}: {file.name}: {checked.told}")
 
 
 def take(name, archive, own, stage):
@@ -198,7 +197,7 @@ def describe(name, data):
     state = f"{here} of {len(files)} files here" if here else "not here"
     state = "here" if here == len(files) else state
     lines = [f"{name}: {state}", f"    for      {dataset.use}",
-             f"    size     {dataset.size}", f"    licence  {dataset.licence}"]
+             f"    licence  {dataset.licence}"]
     for archive in dataset.archives:
         first, *others = archive.sources
         fallbacks = ", ".join(urlsplit(source.url).hostname for source in others)

@@ -27,15 +27,14 @@ def decompressed(file):
 class DumpLines:
     """Iterates over the lines of a dump, as bytes without their ends.
 
-    position: bytes read from disk, noted every thousand lines; number: lines given so far;
-    open_end: True if the line just given is the last one and has no line break; cut: None, or where
-    damage ended the dump and how. The first bytes show a dump's kind, because some have lost their
-    suffix and others have a wrong one. Damage raises nothing: all whole lines before it are given.
-    Raises OSError if the disk fails, and MemoryError.
+    number: lines given so far; open_end: True if the line just given is the last one and has no
+    line break; cut: None, or where damage ended the dump and how. The first bytes show a dump's
+    kind, because some have lost their suffix and others have a wrong one. Damage raises nothing:
+    all whole lines before it are given. Raises OSError if the disk fails, and MemoryError.
     """
 
     def __init__(self, path):
-        self.path, self.position, self.number = Path(path), 0, 0
+        self.path, self.number = Path(path), 0
         self.open_end, self.cut = False, None
 
     def __iter__(self):
@@ -46,8 +45,6 @@ class DumpLines:
                     self.open_end = not line.endswith(b"\n")
                     if self.open_end and len(line) > LONGEST_LINE:
                         raise EOFError(f"a line exceeds the limit of {LONGEST_LINE:,} bytes")
-                    if self.number % 1_000 == 0:
-                        self.position = file.tell()
                     self.number += 1
                     yield line.rstrip(b"\r\n")
             except (*DAMAGE, lzma.LZMAError, OSError) as error:
@@ -57,4 +54,3 @@ class DumpLines:
                     raise MemoryError(f"{self.path}: {error}; a dump written with --long=31 takes "
                                       "2 GiB") from None
                 self.cut = f"{error} after line {self.number}"
-            self.position = file.tell()

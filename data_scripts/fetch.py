@@ -2,24 +2,20 @@
 
 import hashlib
 import os
-import re
 import sys
-import time
-from http import HTTPStatus
-from itertools import chain
 from pathlib import Path
+from time import sleep
 
 import requests
 import urllib3
 from tqdm import tqdm
 
-from convsim_mini.common.cli import UserError
+from convsim_mini.common.cli import UserError, one_line
 
-TRIES = 5                                                     # in a row without progress
-TIMEOUT = (15, 60)                                            # seconds to connect; of silence
-LONGEST = 1_800                                               # seconds for a source in one run
-CHUNK = 1 << 18
-BUSY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
+TRIES = 5              # in a row without progress
+TIMEOUT = (15, 60)     # seconds to connect; of silence
+CHUNK = 1 << 16
+BUSY = 408, 425, 429, *range(500, 600)    # answers that may be others later
 
 
 class Interrupted(Exception):
@@ -35,8 +31,8 @@ def fetch(source, folder, limit):
     part = part_of(source, folder)
     path = part.with_name(part.stem)
     if not path.exists():
-        os.replace(download(source.url, part, limit), path)
-    forget(part)
+        download(source.url, part, limit)
+        os.replace(part, path)
     with open(path, "rb") as archive:
         found = hashlib.file_digest(archive, "sha256").hexdigest()
     known = (source.sha256 or "").rstrip("…")
@@ -56,141 +52,73 @@ def part_of(source, folder):
     return Path(folder, source.url.rsplit("/", 1)[1] + ".part")
 
 
-def forget(part):
-    """Remove an unfinished download."""
-    part.unlink(missing_ok=True)
-    _state_file(part).unlink(missing_ok=True)
-
-
 def download(url, part, limit):
-    """Fetch url into the file part, resuming where an earlier try ended; → part, complete.
+    """Fetch url into the file part, resuming where an earlier try ended.
 
-    Raises UserError for an answer that no other try will change, for more than `limit` bytes, after
-    TRIES tries in a row without progress, and after LONGEST seconds.
+    Raises UserError for an answer that no other try will change, for more than `limit` bytes, and
+    after TRIES tries in a row without progress.
     """
-    until = time.monotonic() + LONGEST
-    failed, furthest = 0, _state(url, part)[0]
-    with requests.Session() as session:
-        while True:
-            try:
-                _continue(session, url, part, limit, until)
-                return part
-            # ValueError: a redirect to an invalid address
-            except (Interrupted, requests.RequestException, urllib3.exceptions.HTTPError,
-                    ValueError) as error:
-                have = _state(url, part)[0]
-                failed = 1 if have > furthest else failed + 1
-                furthest = max(furthest, have)
-                if failed == TRIES:
-                    raise UserError(
-                        f"{url}: {_reason(error)}; gave up after {TRIES} tries in a row "
-                        f"without progress; {have:,} bytes are kept: run the command again "
-                        "to resume") from None
-                pause = 2 ** (failed - 1)
-                print(f"{_reason(error)}; trying again in {pause} s", file=sys.stderr)
-                wait(pause)
-            except OSError as error:
-                raise UserError(f"{part}: cannot be written ({error}); make room there, then "
-                                "run the command again") from None
+    failed, have = 0, _size(part)
+    while True:
+        try:
+            return _continue(url, part, limit)
+        except (Interrupted, requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            failed = 1 if _size(part) > have else failed + 1
+            have = _size(part)
+            if failed == TRIES:
+                raise UserError(f"{url}: {one_line(error)}; gave up after {TRIES} tries in a row "
+                                f"without progress; {have:,} bytes are kept: run the command again "
+                                "to resume") from None
+            pause = 2 ** (failed - 1)
+            print(f"{one_line(error)}; trying again in {pause} s", file=sys.stderr)
+            sleep(pause)
+        except OSError as error:
+            raise UserError(f"{part}: cannot be written ({error}); make room there, then run the "
+                            "command again") from None
 
 
-def _reason(error):
-    """The text of the innermost error, which is the most specific."""
-    while error.__context__:
-        error = error.__context__
-    return " ".join(str(error).split()) or type(error).__name__
+def _size(part):
+    return part.stat().st_size if part.exists() else 0
 
 
-def wait(seconds):
-    """Give the server time to recover; tests replace this."""
-    time.sleep(seconds)
-
-
-def _continue(session, url, part, limit, until):
+def _continue(url, part, limit):
     """Make one request for the bytes that part lacks.
 
-    The server sends the rest (206), or all (200), or finds that nothing is missing (416).
+    The server sends the rest (206), or all (200), or finds that nothing is missing (416). If the
+    file has changed meanwhile, its checks will fail, and it will be removed.
     """
-    have, validator = _state(url, part)
+    have = _size(part)
     headers = {"Accept-Encoding": "identity"}                 # ranges count the file's own bytes
     if have:
-        headers |= {"Range": f"bytes={have}-", "If-Range": validator}
-    with session.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
-        status, (start, total) = response.status_code, _extent(response)
-        if status == 416 and have and total == have:
+        headers["Range"] = f"bytes={have}-"
+    with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
+        status = response.status_code
+        if status == 416 and response.headers.get("Content-Range") == f"bytes */{have}":
             return
-        if status in (206, 416) and not (0 < have == start
-                                         and _validator(response.headers) == validator):
-            part.unlink(missing_ok=True)                      # never join a new file to an old part
-            raise Interrupted("the server does not have the rest that was asked for")
-        if status in BUSY or status >= 500:
+        if status == 416:                                     # longer than the file is now
+            part.unlink(missing_ok=True)
+        if status in (416, *BUSY):
             raise Interrupted(f"the server answered {status} {response.reason}")
         if status not in (200, 206):
             raise UserError(f"{url}: the server answered {status} {response.reason}, expected the "
                             "file")
         if status == 200:
             part.unlink(missing_ok=True)
-            _state_file(part).write_text(f"{url}\n{_validator(response.headers)}", encoding="utf-8")
-        _write(response, part, start, total, limit, until)
+        _append(response, part, limit)
 
 
-def _extent(response):
-    """(first byte, size of the whole file) of an answer; None for what it does not give."""
-    if response.status_code == 200:
-        length = response.headers.get("Content-Length", "")
-        return 0, int(length) if length.isdecimal() else None
-    found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)",
-                         response.headers.get("Content-Range", ""))
-    return [number and int(number) for number in found.groups()] if found else (None, None)
-
-
-def _write(response, part, start, total, limit, until):
-    """Add an answer's body to part, which has `start` bytes.
-
-    Raises Interrupted if bytes are missing, UserError for too many bytes or too much time.
-    """
-    size = start
+def _append(response, part, limit):
+    """Add an answer's body to part. Raises UserError for too many bytes."""
+    size, length = _size(part), response.headers.get("Content-Length")
     with (open(part, "ab") as file,
-          tqdm(total=total, initial=start, desc=part.stem, unit="B", unit_scale=True,
-               leave=False) as bar):
-        # Not decoded: many servers call a .tar.gz a tar with the content encoding gzip.
-        # Not `stream`, which waits for a whole chunk: it would keep nothing from a slow server.
-        chunks = iter(lambda: response.raw.read1(CHUNK, decode_content=False) or b"", b"")
-        for chunk in chain([b""], chunks):                    # a size that is given counts, too
+          tqdm(total=length and size + int(length), initial=size, desc=part.stem, unit="B",
+               unit_scale=True, leave=False) as bar):
+        # not decoded: many servers call a .tar.gz a tar with the content encoding gzip
+        while size <= limit and (chunk := response.raw.read(CHUNK, decode_content=False)):
             size += len(chunk)
-            if max(size, total or 0) > limit:
-                file.close()                                  # Windows deletes no open file
-                forget(part)
-                raise UserError(f"{response.url}: sends more than {limit:,} bytes, the limit for "
-                                "this set; it was removed: ask where it comes from")
             file.write(chunk)
             bar.update(len(chunk))
-            if time.monotonic() > until:                      # a drip outlasts any timeout
-                raise UserError(f"{response.url}: not complete after {LONGEST:,} seconds, the limit"
-                                f"; {size:,} bytes are kept: run the command again to resume")
-    if total not in (None, size):
-        raise Interrupted(f"the server sent {size:,} of {total:,} bytes")
-
-
-# ---------------------------------------------------------------- what is known about a .part
-
-def _state(url, part):
-    """(bytes on disk, their version's ETag or date).
-
-    A part of another URL, or of a version without a validator, counts as 0 bytes.
-    """
-    try:
-        known, validator = _state_file(part).read_text(encoding="utf-8").split("\n")
-        return (part.stat().st_size, validator) if known == url and validator else (0, "")
-    except (OSError, ValueError):
-        return 0, ""
-
-
-def _validator(headers):
-    """What identifies a file's version: its ETag, or its date if the ETag is weak or missing."""
-    tag, date = headers.get("ETag", ""), headers.get("Last-Modified", "")
-    return date if tag.startswith("W/") else tag or date
-
-
-def _state_file(part):
-    return part.with_name(f"{part.name}.version")
+    if size > limit:
+        part.unlink()
+        raise UserError(f"{response.url}: sends more than {limit:,} bytes, the limit for this set; "
+                        "it was removed: ask where it comes from")

@@ -70,8 +70,12 @@ def prepare(inputs, out, workers, scheduler):
                         # fresh processes: a fork could inherit a lock that a thread here holds
                         with (cluster(scheduler) if scheduler else
                               local_processes(workers, GO_ON, "spawn")) as executor:
-                            parse_dumps(executor, plan, out / WORK)
-                            join_buckets(executor, plan, out / WORK)
+                            run_tasks(executor, parse_dump, [
+                                (Path(path), number, plan["buckets"], parsed(out, number))
+                                for number, (path, _, _) in enumerate(plan["dumps"])], "dumps")
+                            run_tasks(executor, join_bucket, [
+                                (bucket, len(plan["dumps"]), out / WORK)
+                                for bucket in range(plan["buckets"])], "buckets")
                     finally:                                  # its processes were ended at once
                         remove_unfinished(out / WORK)
                     finish(out, plan)
@@ -149,47 +153,15 @@ def is_done(out, plan):
     return False
 
 
+def parsed(out, number):
+    """The folder of what a dump holds."""
+    return out / WORK / "parsed" / f"{number:05d}"
+
+
 def remove_unfinished(work):
     """Remove what tasks left half done."""
     for left in work.glob(f"*/{OURS}-*"):
         shutil.rmtree(left, ignore_errors=True)
-
-
-# ---------------------------------------------------------------- the two kinds of task
-
-def parse_dumps(executor, plan, work):
-    """Parse every dump into buckets. The bar counts bytes read, unfinished dumps included."""
-    dumps = plan["dumps"]
-    folders = [work / "parsed" / f"{number:05d}" for number in range(len(dumps))]
-
-    def progress(_):
-        at = sum(size if folder.is_dir() else _position(folder)
-                 for folder, (_, size, _) in zip(folders, dumps))
-        bar.update(at - bar.n)
-
-    tasks = [(Path(path), number, plan["buckets"], folders[number])
-             for number, (path, _, _) in enumerate(dumps)]
-    with tqdm(total=sum(size for _, size, _ in dumps), desc="reading", unit="B", unit_scale=True,
-              leave=False) as bar:
-        run_tasks(executor, parse_dump, tasks, progress)
-
-
-def _position(folder):
-    """The bytes that an unfinished task has noted as read."""
-    positions = [0]
-    for path in folder.parent.glob(f"{OURS}-*/{folder.name}/position"):
-        try:
-            positions.append(int(path.read_text(encoding="ascii")))
-        except (OSError, ValueError):                         # half written, or just removed
-            pass
-    return max(positions)
-
-
-def join_buckets(executor, plan, work):
-    """Join every bucket into its pairs."""
-    tasks = [(bucket, len(plan["dumps"]), work) for bucket in range(plan["buckets"])]
-    with tqdm(total=plan["buckets"], desc="joining", unit=" buckets", leave=False) as bar:
-        run_tasks(executor, join_bucket, tasks, lambda done: bar.update(done - bar.n))
 
 
 # ---------------------------------------------------------------- the end
@@ -201,7 +173,7 @@ def finish(out, plan):
     until the end.
     """
     joined = [out / WORK / "joined" / f"{bucket:03d}" for bucket in range(plan["buckets"])]
-    report = total(plan, out / WORK, joined)
+    report = total(plan, out, joined)
     for path in (out / WORK / "parsed").glob("*/bucket-*.parquet"):
         path.unlink()
     if not (out / "pairs.jsonl.zst").exists():
@@ -237,11 +209,11 @@ def _concatenate(sources, target):
                 shutil.copyfileobj(part, file)
 
 
-def total(plan, work, joined):
+def total(plan, out, joined):
     """The sums of all tasks' reports, and each dump's own report."""
     counts, removed, dumps = Counter(), Counter(), []
     for number, (path, _, _) in enumerate(plan["dumps"]):
-        file = work / "parsed" / f"{number:05d}" / "report.json"
+        file = parsed(out, number) / "report.json"
         report = json.loads(file.read_text(encoding="utf-8"))
         removed.update(report["removed"])
         counts.update({name: report[name] for name in ("lines", "malformed", "kept")})

@@ -72,7 +72,6 @@ class DataSet(NamedTuple):
 
     use: str
     licence: str
-    size: str
     folder: str
     kind: str
     limit: int
@@ -104,9 +103,8 @@ def sts_of_year(year, path, prefix="STS", all_scored=True):
                               inside=f"{prefix}.{kind}.{of_set}.txt"))
     return DataSet(
         use=f"similarity: the task of {year}, {sum(COUNTS[name].values()):,} scored pairs: "
-            "evaluation.sts",
-        licence="each source's own", size="not known",
-        folder=f"{SENTEVAL}/STS/{name}", kind="sts_year", limit=SMALL,
+            "evaluation --on sts",
+        licence="each source's own", folder=f"{SENTEVAL}/STS/{name}", kind="sts_year", limit=SMALL,
         archives=(Archive(mirrored(WIKI + path), tuple(files)),))
 
 
@@ -117,7 +115,7 @@ def of_senteval(use, kind, *archives):
     """
     rows = {name: count for files in FILES.values() for name, count in files.counts.items()}
     return DataSet(
-        use=f"{use}: evaluation.senteval", licence="free for research", size="not known",
+        use=f"{use}: evaluation --on senteval", licence="free for research",
         folder=SENTEVAL, kind=kind, limit=SMALL,
         archives=tuple(Archive(sources, tuple(
             File(name, rows[name], *known) for name, known in files.items()), *without)
@@ -126,8 +124,8 @@ def of_senteval(use, kind, *archives):
 
 REGISTRY = {
     "stsbenchmark": DataSet(
-        use="similarity: evaluation.sts, tune",
-        licence="scores CC BY-SA 4.0, texts mixed", size="0.4 MB",
+        use="similarity: evaluation --on sts, tune",
+        licence="scores CC BY-SA 4.0, texts mixed",
         folder="stsbenchmark", kind="sts", limit=SMALL, extras=("readme.txt", "LICENSE.txt"),
         archives=(Archive(
             sources=(Source(WIKI + "4/48/Stsbenchmark.tar.gz", sha256="557a86ab…"),
@@ -138,9 +136,8 @@ REGISTRY = {
                    File("sts-test.csv", 1_379))),)),
 
     "snli": DataSet(
-        use="entailment: the paper's second task",
-        licence="CC BY-SA 4.0", size="95 MB",
-        folder="snli_1.0", kind="snli", limit=LARGE, extras=("README.txt",),
+        use="entailment: the paper's second task (95 MB)",
+        licence="CC BY-SA 4.0", folder="snli_1.0", kind="snli", limit=LARGE, extras=("README.txt",),
         archives=(Archive(
             sources=(Source(
                 "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
@@ -150,9 +147,8 @@ REGISTRY = {
                    File("snli_1.0_test.jsonl", 10_000, "7bbdb0ae6dfcd8fc"))),)),
 
     "cqa": DataSet(
-        use="question ranking, SemEval Task 3 of 2016 and 2017: evaluation.cqa",
-        licence="free for research", size="not known",
-        folder="cqa", kind="cqa", limit=LARGE,
+        use="question ranking, SemEval Task 3 of 2016 and 2017: evaluation --on cqa",
+        licence="free for research", folder="cqa", kind="cqa", limit=LARGE,
         archives=(
             Archive(mirrored(QCRI + "semeval2016/task3/data/uploads/"
                              "semeval2016-task3-cqa-ql-traindev-v3.2.zip"), (
@@ -207,9 +203,8 @@ REGISTRY = {
         {"MRPC/msr_paraphrase_test.txt": ("e219acd7f14f7e91",)})),
 
     "sick": DataSet(
-        use="relatedness and entailment: evaluation.senteval",
-        licence="CC BY-NC-SA 3.0", size="not known",
-        folder=f"{SENTEVAL}/SICK", kind="sick", limit=SMALL,
+        use="entailment: evaluation --on senteval",
+        licence="CC BY-NC-SA 3.0", folder=f"{SENTEVAL}/SICK", kind="sick", limit=SMALL,
         archives=(
             Archive(mirrored(QCRI + "semeval2014/task1/data/uploads/sick_train.zip"), (
                 File("SICK_train.txt", 4_500, "15641a2a6290248a"),)),
@@ -225,8 +220,7 @@ REGISTRY = {
     "sts2016": sts_of_year(2016, "9/98/STS2016-en-test.zip", "STS2016", all_scored=False),
     "convokit-reddit-small": DataSet(
         use="conversations in 100 subreddits: prepare_reddit.py",
-        licence="not stated", size="not known",
-        folder="reddit-corpus-small", kind="convokit", limit=LARGE,
+        licence="not stated", folder="reddit-corpus-small", kind="convokit", limit=LARGE,
         extras=("speakers.json", "conversations.json", "corpus.json", "index.json"),
         archives=(Archive(
             sources=(Source("https://zissou.infosci.cornell.edu/convokit/datasets/"

@@ -1,4 +1,4 @@
-"""Describe what prepare_reddit made: pairs, lengths, vocabulary, what was left out; with a picture.
+"""Describe what prepare_reddit made: pairs, lengths, vocabulary, what was left out.
 
     python -m data_scripts.stats DIR
 
@@ -18,7 +18,6 @@ from convsim_mini.config import TextConfig
 from convsim_mini.data.split import SPLITS
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.common.lines import parse_object
-from convsim_mini.common.show import new_figure, save_figure
 from data_scripts.prepare_reddit import table
 
 PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
@@ -47,8 +46,6 @@ def main(arguments=None):
     vocabulary, lengths = packed(folder)
     print_lengths(lengths)
     print_coverage(vocabulary)
-    draw(folder / "stats.png", report, lengths, vocabulary)
-    print(f"\npicture: {folder / 'stats.png'}")
 
 
 # ---------------------------------------------------------------- counting
@@ -91,24 +88,6 @@ def print_coverage(vocabulary):
     for size in (100, 1_000, 10_000):
         if size <= len(shares):
             print(f"the {size:,} most frequent pieces cover {shares[size - 1]:.1%} of the text")
-
-
-def draw(path, report, lengths, vocabulary):
-    """Draw three panels: what was left out and why, lengths, coverage."""
-    figure, (reasons, sizes, pieces) = new_figure(columns=3)
-    counts = {"malformed": report["malformed"], **report["removed"], "kept": report["kept"]}
-    reasons.barh(list(counts), [100 * number / report["lines"] for number in counts.values()])
-    reasons.invert_yaxis()
-    reasons.set(xlabel="% of lines", title=f"What became of {report['lines']:,} lines")
-    for side in SIDES:
-        histogram = lengths[side][:percentile(lengths[side], 99) + 1]
-        sizes.plot(np.arange(len(histogram)), 100 * histogram / lengths[side].sum(), label=side)
-    sizes.set(xlabel="pieces", ylabel="% of pairs", title=f"Lengths of {report['pairs']:,} pairs")
-    sizes.legend()
-    shares = 100 * coverage(vocabulary)
-    pieces.semilogx(np.arange(1, len(shares) + 1), shares)
-    pieces.set(xlabel="most frequent pieces", ylabel="% of the text", title="Coverage")
-    save_figure(figure, path)
 
 
 if __name__ == "__main__":

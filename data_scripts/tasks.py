@@ -1,10 +1,12 @@
 """Runs independent tasks on local processes, or on the workers of a dask.distributed cluster."""
 
-from concurrent.futures import CancelledError, wait
+from concurrent.futures import CancelledError, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
+
+from tqdm import tqdm
 
 from convsim_mini.common.cli import UserError
 
@@ -12,22 +14,18 @@ ATTEMPTS = 5         # of a cluster at a task that kills its worker
 PATIENCE = "30s"     # for a scheduler's answer
 
 
-def run_tasks(executor, function, argument_lists, progress):
+def run_tasks(executor, function, argument_lists, unit):
     """Call the function with each list of arguments, in any order. Raises what a call raises.
 
-    progress(number of calls done) is called about once a second.
+    unit: what a progress bar counts
     """
     futures = [executor.submit(function, *arguments) for arguments in argument_lists]
-    waiting = set(futures)
-    while waiting:
-        done, waiting = wait(waiting, timeout=1)
-        try:
-            for future in done:
-                future.result()
-        except CancelledError:
-            raise UserError("the scheduler of the cluster is gone; what is finished is kept: "
-                            "start it again, and run the same command") from None
-        progress(len(futures) - len(waiting))
+    try:
+        for future in tqdm(as_completed(futures), total=len(futures), unit=f" {unit}", leave=False):
+            future.result()
+    except CancelledError:
+        raise UserError("the scheduler of the cluster is gone; what is finished is kept: start it "
+                        "again, and run the same command") from None
 
 
 @contextmanager

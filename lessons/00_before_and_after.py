@@ -22,9 +22,9 @@ from lesson import check, claim, expect, np, plt, seed, show
 from small_encoder import trained_encoder
 from convsim_mini.core.ranking import true_ranks
 from convsim_mini.core.text import tokenize
-from convsim_mini.evaluation.baselines import bag_cosine
+from convsim_mini.evaluation.baselines import word_cosines
 from convsim_mini.evaluation.metrics import pearson, pearson_interval
-from convsim_mini.evaluation.sts import OWN, read
+from convsim_mini.evaluation.sts import OWN, read, sides, texts_of
 from convsim_mini.inference.index import nearest
 from convsim_mini.inference.sentence_encoder import SentenceEncoder
 
@@ -167,7 +167,7 @@ claim("short ones: mean after minus before", short.mean() - of_negations["before
 own = read(OWN)
 cosine_before, cosine = ((encoder.encode(own.sentences1) * encoder.encode(own.sentences2)).sum(1)
                          for encoder in (before, after))
-words_only = np.array(list(map(bag_cosine, own.sentences1, own.sentences2)))
+words_only = word_cosines(texts_of(own), *sides(own))
 for name, scores in (("before", cosine_before), ("after", cosine), ("words only", words_only)):
     between = "{:.2f} to {:.2f}".format(*pearson_interval(scores, own.labels))
     expect(pearson(scores, own.labels), 0.3, 0.8, f"{name}: r, 95% interval {between}")

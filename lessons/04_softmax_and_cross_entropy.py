@@ -20,7 +20,7 @@ import sys
 sys.path += [".", "lessons"]
 from lesson import check, claim, expect, np, plt, seed, show
 from convsim_mini.core.gradcheck import layer_error, numeric_gradient, relative_error
-from convsim_mini.core.multitask import cross_entropy_backward, cross_entropy_forward
+from convsim_mini.core.losses import cross_entropy_backward, cross_entropy_forward
 
 rng = np.random.default_rng(seed(7))
 
@@ -278,7 +278,7 @@ check(2, log_softmax_backward, judge_log_softmax)
 # %% [markdown]
 # ## Where this lives
 #
-# - `core/multitask.py`: `cross_entropy_forward`, `cross_entropy_backward`. A softmax without a logarithm:
+# - `core/losses.py`: `cross_entropy_forward`, `cross_entropy_backward`. A softmax without a logarithm:
 #   `core/attention.py`: `attention_backward`.
 # - `minimal.py`: `batch_softmax` holds ds = (p − δ)/B, this lesson's one-step gradient.
 # - [The paper](https://arxiv.org/abs/1804.07754), §2.2 (a softmax over replies) and §2.4 (three

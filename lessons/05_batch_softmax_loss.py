@@ -178,7 +178,7 @@ def train(steps, rate=3.0):
         du, dv = batch_softmax_backward(1.0, cache)
         u -= rate * du
         np.add.at(texts, text_of_reply, -rate * dv)           # a text collects from all its places
-    return float(loss), cache[3] - np.eye(12)
+    return float(loss), cache[3][0] - np.eye(12)
 
 
 floor = 3 * np.log(3) / 12

@@ -23,8 +23,8 @@ from scipy.special import sici
 from convsim_mini.config import ModelConfig
 from convsim_mini.core import transformer
 from convsim_mini.core.attention import attention_forward, timing_signal
+from convsim_mini.core.losses import cross_entropy_backward, cross_entropy_forward
 from convsim_mini.core.model import Model
-from convsim_mini.core.multitask import cross_entropy_backward, cross_entropy_forward
 from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.transformer import transformer_backward, transformer_forward

@@ -28,10 +28,9 @@ from tqdm import tqdm
 from convsim_mini.config import ModelConfig
 from convsim_mini.core.gradcheck import layer_error
 from convsim_mini.core.layers import feed_forward, feed_forward_backward, l2_normalize_forward
+from convsim_mini.core.losses import cross_entropy_backward, cross_entropy_forward
 from convsim_mini.core.model import TASKS, Model, embed, loss_and_gradients
-from convsim_mini.core.multitask import (
-    LABELS, cross_entropy_backward, cross_entropy_forward, nli_features_backward,
-    nli_features_forward)
+from convsim_mini.core.multitask import LABELS, nli_features_backward, nli_features_forward
 from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.batches import Batch, Split
 from convsim_mini.core.text import Vocabulary

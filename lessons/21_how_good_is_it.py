@@ -23,7 +23,7 @@ import scipy.stats
 from small_encoder import trained_encoder
 from convsim_mini.core.model import embed
 from convsim_mini.evaluation import cqa
-from convsim_mini.evaluation.baselines import bag_cosine, frequency_weight
+from convsim_mini.evaluation.baselines import frequency_weight, word_cosines
 from convsim_mini.evaluation.metrics import average_precision, difference, pearson, pearson_interval
 from convsim_mini.evaluation.sts import OWN, angular_similarity, lead, read, score_0_to_5
 
@@ -61,7 +61,8 @@ def r_by_hand(x, y):
     return x @ y / np.sqrt((x @ x) * (y @ y))
 
 
-cosine = np.array([bag_cosine(a, b) for a, b in zip(sts.sentences1, sts.sentences2)])
+texts, pairs = sts.sentences1 + sts.sentences2, np.arange(240).reshape(2, 120)
+cosine = word_cosines(texts, *pairs)
 angle = -np.arccos(np.clip(cosine, -1, 1))
 for name, similarity in {"−arccos c": angle, "5 (1 − arccos(c)/π)": score_0_to_5(angle),
                          "c": cosine}.items():
@@ -145,8 +146,7 @@ check(1, paired_interval, judge_paired_interval)
 
 # %%
 corpus, untrained, trained, _ = trained_encoder()
-weight = frequency_weight(corpus.vocabulary)
-weighted = np.array([bag_cosine(*pair, weight) for pair in zip(sts.sentences1, sts.sentences2)])
+weighted = word_cosines(texts, *pairs, frequency_weight(corpus.vocabulary))
 
 
 def sides(model):

@@ -134,7 +134,7 @@ expect(relative_error(np.concatenate(owned), numeric_gradient(of_loss, v)), 0, 1
 
 # %%
 kept = np.concatenate([copy[part] for copy, part in zip(copies, parts)])
-p = cache[3]
+p = cache[3][0]
 claim("own copies alone: relative error of dv", relative_error(kept, dv), low=0.1)
 lost_share = 1 - sum(p[part, part].sum() - np.trace(p[part, part]) for part in parts) / (
     p.sum() - np.trace(p))
@@ -161,7 +161,7 @@ def judge_hiding_batch(hiding_batch, rng):
     u, v = map(np.asarray, hiding_batch(rng))
     assert u.shape == v.shape and len(u) == 12, f"shapes {u.shape} and {v.shape}"
     _, cache = batch_softmax_forward(u, v, 1.0)
-    dv, ds = batch_softmax_backward(1.0, cache)[1], (cache[3] - np.eye(12)) / 12
+    dv, ds = batch_softmax_backward(1.0, cache)[1], (cache[3][0] - np.eye(12)) / 12
     least = np.linalg.norm(dv, axis=1).min()
     assert least > 1e-3, f"a reply has a gradient of size {least:.1g}: there is nothing to lose"
     error = relative_error(np.concatenate([ds[k, k].T @ u[k] for k in parts_of(12, 4)]), dv)

@@ -107,12 +107,6 @@ def pytest_configure(config):
         importlib.import_module("matplotlib.font_manager")
 
 
-def pytest_xdist_auto_num_workers(config):
-    """The number of processes that run tests: one per core, but no more than memory allows."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(cores, 8)
-
-
 def pytest_runtest_setup(item):
     if item.get_closest_marker("emulated") and "vgpu" not in sys.modules:
         pytest.skip("needs the emulated GPU: tests/gpu/vgpu/README.md")
@@ -251,7 +245,7 @@ def trained(tmp_path_factory, arguments):
 def server(monkeypatch):
     """A Loopback, with no waiting between attempts to fetch from it."""
     monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.setattr("data_scripts.fetch.wait", lambda seconds: None)
+    monkeypatch.setattr("data_scripts.fetch.sleep", lambda seconds: None)
     loopback = Loopback()
     yield loopback
     loopback.close()

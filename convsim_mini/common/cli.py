@@ -73,14 +73,12 @@ class Parser(argparse.ArgumentParser):
     """A parser that raises UserErrors, which suggest the option that may have been meant.
 
     doc: the command's docstring, or None under -OO; its first line is shown
-    synonyms: what others call an option → its name here
     """
 
-    def __init__(self, prog, doc, synonyms=None, **kwargs):
+    def __init__(self, prog, doc, **kwargs):
         super().__init__(f"python -m {prog}", description=(doc or "").partition("\n")[0],
                          allow_abbrev=False, **kwargs)
         self.color = False                                    # Python 3.14's control characters
-        self.synonyms = synonyms
 
     def parse_known_args(self, args=None, namespace=None):
         """As argparse does, but ~/ is the home folder in --run=~/mine, too, as no shell has it."""
@@ -93,15 +91,14 @@ class Parser(argparse.ArgumentParser):
         """Called by argparse for a wrong command line."""
         wrong = message.removeprefix("unrecognized arguments: ").split("=")[0].split() or [""]
         options = [] if message.startswith("argument") else self._option_string_actions
-        raise UserError(f"{message}{did_you_mean(wrong[0], options, self.synonyms)} (see --help)")
+        raise UserError(f"{message}{did_you_mean(wrong[0], options)} (see --help)")
 
 
-def did_you_mean(word, choices, synonyms=None):
+def did_you_mean(word, choices):
     """The hint "; did you mean X?", or ""; the last part of a dotted choice also counts."""
     last_parts = {choice.rpartition(".")[2].lstrip("-"): choice for choice in choices}
     named = last_parts | {choice.lstrip("-"): choice for choice in choices}
-    word = word.lstrip("-").replace("-", "_")
-    near = difflib.get_close_matches((synonyms or {}).get(word, word), named, n=1)
+    near = difflib.get_close_matches(word.lstrip("-").replace("-", "_"), named, n=1)
     return f"; did you mean {named[near[0]]}?" if near else ""
 
 
@@ -125,11 +122,11 @@ def positive_int(text):
 # ---------------------------------------------------------------- how a process ends
 
 @contextmanager
-def errors_in_one_line(less="work on less at once"):
+def errors_in_one_line():
     """Turn errors caused by a user or the system into one line on standard error and an exit code.
 
     Code 2: a UserError, an OSError, too little memory. 130: Ctrl-C. 143: SIGTERM. 129: SIGHUP. 141,
-    without a line: nobody reads standard output any more. less: advice for when memory runs out
+    without a line: nobody reads standard output any more.
     """
     print_anything()
     # a signal raises an exception, so that every `finally` cleans up
@@ -151,7 +148,8 @@ def errors_in_one_line(less="work on less at once"):
                     "permissions there, and the limits (ulimit -a)")
         except MemoryError as error:
             reason = str(error).strip(" .") or "the system gives no more"
-            line = f"too little memory ({reason}); stop other programs that use it, or {less}"
+            line = (f"too little memory ({reason}); stop other programs that use it, or work on "
+                    "less at once (training: with a lower --optim.batch_size)")
         sys.stderr.write(f"error: {UserError(line)}\n")
         sys.exit(2)
 

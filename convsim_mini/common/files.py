@@ -128,6 +128,8 @@ def locked(folder, busy=None, name=f"{OURS}.lock"):
     busy: the UserError's text if it is taken; None: wait, and say so after ten seconds
     """
     path = Path(folder, name)
+    if path.exists() and path.stat().st_size:                 # it would be emptied, then deleted
+        raise UserError(f"{path}: is not ours, and has the name of our lock; rename it")
     lock = FileLock(path)
     try:
         # a killed process's children keep its lock for a moment

@@ -34,10 +34,7 @@ def open_zstd(file):
 NOT_TEXT = {    # how files that are not text begin, and what to do
     b"PK\3\4": "a zip file, such as an .xlsx; unpack it, or save the table as CSV UTF-8",
     b"\xd0\xcf\x11\xe0": "an old Excel file; save the table as CSV UTF-8",
-    b"\x1f\x8b\x08\x00": "compressed with gzip; give it a name that ends in .gz",
-    b"\x1f\x8b\x08\x08": "compressed with gzip; give it a name that ends in .gz",
-    b"\x28\xb5\x2f\xfd": "compressed with zstd; give it a name that ends in .zst",
-    b"%PDF": "a PDF; save its text as a plain text file"}
+    b"\x1f\x8b\x08\x08": "compressed with gzip; give it a name that ends in .gz"}
 CODE_PAGES = "cp1252", "gb18030", "big5", "shift_jis", "cp949", "cp1251"    # tried in a message
 SUFFIXES = {".gz": gzip.open, ".zst": open_zstd}
 

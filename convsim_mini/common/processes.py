@@ -13,8 +13,6 @@ from types import ModuleType
 
 from .cli import UserError
 
-MOST_PROCESSES = 61    # processes; Windows cannot wait for more
-
 
 @contextmanager
 def local_processes(workers, advice, method=None):
@@ -23,7 +21,7 @@ def local_processes(workers, advice, method=None):
     method: how they start; advice: for the UserError if one is killed, perhaps for lack of memory
     """
     context = multiprocessing.get_context(method)
-    executor = ProcessPoolExecutor(min(workers, MOST_PROCESSES), context, _end_with_parent)
+    executor = ProcessPoolExecutor(workers, context, _end_with_parent)
     with nullcontext() if context.get_start_method() == "fork" else without_main():
         try:
             yield executor

@@ -11,17 +11,15 @@ training computes, and how it is measured:
     dan           the default encoder: a bag goes through fully connected layers
     batches       pairs → batches, and which pairs each step sees
     losses        batch softmax: the other responses of a batch are the wrong ones
-    model         encoder, response network and loss; all gradients of one step
+    model         encoder, response network and loss; all gradients of one step; texts to vectors
     optim         gradients → new parameters
     loop          step after step, and how fast it learns
     ranking       P@N: how often the true response is picked
-    bi_encoder    sentences in, unit vectors out
 
 Part two, the rest of the paper; transformer and multitask enter themselves in the dicts of model:
 
-    dropout       random bits from a counter
     attention     which word attends to which; the timing signal
-    transformer_layers    layer norm and the other layers that only a Transformer has
+    transformer_layers    layer norm, dropout and the other layers that only a Transformer has
     transformer   the other encoder, layer by layer, forward and backward
     multitask     natural language inference, the second task
     initial       the shapes and initial values of all parameters, including part one's

@@ -11,11 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .arrays import array_module, to_host, twinned
-from .dropout import NO_DROPOUT, dropout_backward, dropout_forward
 from .layers import linear_backward, linear_forward
 
 SCORES_AT_ONCE = 2**20    # in all heads of a Group; 4 MB in float32, which fit a core's caches
-COUNTERS = 24    # bits: each token has 2²⁴ dropout counters of its own, one per 8 scores
 
 
 class Group(NamedTuple):
@@ -27,13 +25,12 @@ class Group(NamedTuple):
 
 
 class AttentionCache(NamedTuple):
-    """What attention_backward needs; p and factors have one item per Group."""
+    """What attention_backward needs; p has one item per Group."""
 
     qkv: np.ndarray
     sentences: list    # of Group
     heads: int
-    p: tuple           # (g, h, n, n): row i is what word i attends to
-    factors: tuple     # of dropout
+    p: list            # (g, h, n, n): row i is what word i attends to
 
 
 def groups(offsets, heads):
@@ -54,6 +51,15 @@ def groups(offsets, heads):
     return cut
 
 
+@twinned
+def each_group(function, x, sentences, *others):
+    """[function(group, …) for each Group], … from lists of as many items. Its twin uses all cores.
+
+    x: any array on the device that computes
+    """
+    return [function(*items) for items in zip(sentences, *others)]
+
+
 @remember
 def timing_signal(length, width, dtype, xp=np):
     """Sines and cosines that tell positions apart (Vaswani et al. 2017, in tensor2tensor's layout).
@@ -69,35 +75,30 @@ def timing_signal(length, width, dtype, xp=np):
 
 
 @twinned
-def attention_forward(qkv, offsets, heads, dropout=NO_DROPOUT):
+def attention_forward(qkv, offsets, heads):
     """Dot-product attention of each sentence to itself, in h heads (Vaswani et al. 2017, §3.2).
 
     For each head: scores = q kᵀ/√(d/h), p = softmax(scores) over the words attended to, y = p v.
-    Dropout is applied to p, as in tensor2tensor.
     qkv: (N, 3d), queries, keys and values side by side; offsets: (B + 1,), see Packed
     → y: (N, d), AttentionCache
     """
-    y = array_module(qkv).empty((len(qkv), qkv.shape[1] // 3), qkv.dtype)
-    sentences = groups(to_host(offsets), heads)
-    caches = [attend_forward(group, qkv, y, heads, dropout) for group in sentences]
-    p, factors = zip(*caches)
-    return y, AttentionCache(qkv, sentences, heads, p, factors)
-
-
-def attend_forward(group, qkv, y, heads, dropout):
-    """Attention in one Group: fill its rows of y: (N, d) → p: (g, h, n, n), dropout's factor."""
     xp = array_module(qkv)
-    q, k, v = split_heads(qkv, group, heads, 3)                           # (g, h, n, d/h) each
-    scores = q @ k.swapaxes(2, 3)                                         # (g, h, n, n)
-    scores *= 1 / math.sqrt(q.shape[3])                       # in place: the largest array here
-    scores -= scores.max(axis=3, keepdims=True)               # keeps exp from overflowing
-    p = xp.exp(scores, out=scores)
-    p /= p.sum(axis=3, keepdims=True)
-    begins = np.arange(group.first, group.last, group.length, dtype=np.uint64)
-    dropped, factor = dropout_forward(p, dropout, begins << np.uint64(COUNTERS))
-    heads_out, = split_heads(y, group, heads, 1)
-    heads_out[...] = dropped @ v                                          # (g, h, n, d/h)
-    return p, factor
+    y = xp.empty((len(qkv), qkv.shape[1] // 3), qkv.dtype)
+    sentences = groups(to_host(offsets), heads)
+
+    def attend(group):
+        """Fill the group's rows of y → p."""
+        q, k, v = split_heads(qkv, group, heads, 3)                       # (g, h, n, d/h) each
+        scores = q @ k.swapaxes(2, 3)                                     # (g, h, n, n)
+        scores *= 1 / math.sqrt(q.shape[3])                   # in place: the largest array here
+        scores -= scores.max(axis=3, keepdims=True)           # keeps exp from overflowing
+        p = xp.exp(scores, out=scores)
+        p /= p.sum(axis=3, keepdims=True)
+        heads_out, = split_heads(y, group, heads, 1)
+        heads_out[...] = p @ v                                            # (g, h, n, d/h)
+        return p
+
+    return y, AttentionCache(qkv, sentences, heads, each_group(attend, qkv, sentences))
 
 
 @twinned
@@ -111,23 +112,22 @@ def attention_backward(dy, cache):
     dy: (N, d) → dqkv: (N, 3d)
     """
     dqkv = array_module(dy).empty_like(cache.qkv)
-    for group, p, factor in zip(cache.sentences, cache.p, cache.factors):
-        attend_backward(group, p, factor, dy, dqkv, cache)
+
+    def attend(group, p):
+        """Fill the group's rows of dqkv."""
+        q, k, v = split_heads(cache.qkv, group, cache.heads, 3)           # (g, h, n, d/h) each
+        dq, dk, dv = split_heads(dqkv, group, cache.heads, 3)
+        dout, = split_heads(dy, group, cache.heads, 1)
+        dv[...] = p.swapaxes(2, 3) @ dout
+        ds = dout @ v.swapaxes(2, 3)                                      # (g, h, n, n): dp so far
+        ds -= (p * ds).sum(axis=3, keepdims=True)
+        ds *= p
+        ds *= 1 / math.sqrt(q.shape[3])
+        dq[...] = ds @ k
+        dk[...] = ds.swapaxes(2, 3) @ q
+
+    each_group(attend, dy, cache.sentences, cache.p)
     return dqkv
-
-
-def attend_backward(group, p, factor, dy, dqkv, cache):
-    """The backward pass of one Group: fill its rows of dqkv: (N, 3d)."""
-    q, k, v = split_heads(cache.qkv, group, cache.heads, 3)               # (g, h, n, d/h) each
-    dq, dk, dv = split_heads(dqkv, group, cache.heads, 3)
-    dout, = split_heads(dy, group, cache.heads, 1)
-    dv[...] = dropout_backward(p, factor).swapaxes(2, 3) @ dout           # p after dropout
-    ds = dropout_backward(dout @ v.swapaxes(2, 3), factor)                # (g, h, n, n): dp so far
-    ds -= (p * ds).sum(axis=3, keepdims=True)
-    ds *= p
-    ds *= 1 / math.sqrt(q.shape[3])
-    dq[...] = ds @ k
-    dk[...] = ds.swapaxes(2, 3) @ q
 
 
 def split_heads(x, group, heads, parts):
@@ -137,10 +137,10 @@ def split_heads(x, group, heads, parts):
     return [rows[:, :, part].swapaxes(1, 2) for part in range(parts)]
 
 
-def self_attention_forward(x, weight0, bias0, weight1, bias1, dropout, offsets, heads):
+def self_attention_forward(x, weight0, bias0, weight1, bias1, offsets, heads):
     """Linear layer (queries, keys, values), attention, linear layer: x: (N, d) → (N, d), cache."""
     qkv, qkv_cache = linear_forward(x, weight0, bias0)                    # (N, 3d)
-    y, attention_cache = attention_forward(qkv, offsets, heads, dropout)  # (N, d)
+    y, attention_cache = attention_forward(qkv, offsets, heads)           # (N, d)
     y, output_cache = linear_forward(y, weight1, bias1)                   # (N, d)
     return y, (qkv_cache, attention_cache, output_cache)
 

@@ -16,7 +16,8 @@ def dan_forward(model, packed, key=()):
     `bigrams`; packed: word ids of B sentences, on the host; key: ignored: a DAN has no dropout
     → u: (B, e) unit vectors, cache
     """
-    x, bag_cache = word_bag(model, packed)                                # (B, d)
+    rows = words_and_bigrams(packed, model.word_rows, model.bigrams)
+    x, bag_cache = embedding_bag_forward(model.params[TABLE], rows, packed.lengths)   # (B, d)
     x, layers_cache = feed_forward(model, "encoder", x)                   # (B, e)
     u, unit_cache = l2_normalize_forward(x)                               # (B, e)
     return u, (bag_cache, layers_cache, unit_cache)
@@ -32,12 +33,3 @@ def dan_backward(du, cache):
     dx, grads = feed_forward_backward(dx, layers_cache)                   # (B, d)
     grads[TABLE] = embedding_bag_backward(dx, bag_cache)
     return grads
-
-
-def word_bag(model, packed):
-    """The bag of a sentence's words and frequent bigrams: Packed of B, on the host → (B, d), cache.
-
-    Its backward is embedding_bag_backward.
-    """
-    rows = words_and_bigrams(packed, model.word_rows, model.bigrams)
-    return embedding_bag_forward(model.params[TABLE], rows, packed.lengths)

@@ -64,8 +64,7 @@ def l2_normalize_backward(dy, cache):
 
 
 def feed_forward(model, name, x):
-    """A Model's layers `name`.linear0, linear1, … with tanh between: x: (B, d) → (B, e), caches.
-    """
+    """A Model's layers `name`.linear0, linear1, … with tanh between: x: (B, d) → (B, e), caches."""
     params, caches, tanh_cache = model.params, [], None
     while f"{name}.linear{len(caches)}.weight" in params:
         layer = f"{name}.linear{len(caches)}"

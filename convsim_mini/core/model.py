@@ -4,7 +4,7 @@ The model is a dual encoder (bi-encoder). Both sides share all parameters except
 network's. Other files may add entries to two dicts: ENCODERS, and TASKS (what a batch can teach).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ from .embeddings import TABLE
 from .layers import (
     feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward)
 from .losses import loss_of
-
 
 NO_BIGRAMS = np.empty(0, np.int64)
 
@@ -40,7 +39,6 @@ class Encoder(NamedTuple):
 
     forward: Callable        # (Model, Packed on the host, key) → unit vectors (B, e), cache
     backward: Callable       # (du (B, e), cache) → gradients by parameter name
-    # What follows is for part two.
     shapes: Callable = lambda config: {}    # name → shape, kind (see initial.py) of those only here
     has_bigrams: Callable = lambda config: False    # whether its table holds rows for bigrams
     table_divisor: Callable = lambda width: 1.0     # of the table's initial values
@@ -69,25 +67,25 @@ def encoder_backward(model, du, cache):
     return ENCODERS[model.config.encoder].backward(du, cache)
 
 
-def embed(model, packed, batch_size=1024):
+def embed(model, packed, batch_size=1024, as_responses=False, shown=iter):
     """Sentence embeddings: Packed of n sentences on the host → (n, e) unit vectors on the host.
 
-    Raises FloatingPointError as `checked_finite` does.
+    as_responses: v′, with unit_response of unit length, too; shown: wraps the loop over batches,
+    as a progress bar does. Raises FloatingPointError for nan or infinity.
     """
-    parts = [np.empty((0, model.config.layers[-1]), np.float32)]
-    first = 0
-    while first < len(packed.lengths):                        # few long ones, or many short ones
-        limit = packed.offsets[first] + WORDS_AT_ONCE
+    batches, last = [], 0
+    while last < len(packed.lengths):                         # few long ones, or many short ones
+        first, limit = last, packed.offsets[last] + WORDS_AT_ONCE
         full = np.searchsorted(packed.offsets, limit, "right") - 1
         last = max(first + 1, min(first + batch_size, full))
+        batches.append((first, last))
+    dtype = np.result_type(model.params["encoder.linear0.weight"].dtype, np.float32)
+    vectors = np.empty((last, model.config.layers[-1]), dtype)
+    for first, last in shown(batches):
         u, _ = encoder_forward(model, packed.part(first, last), key=None)
-        parts.append(to_host(u))
-        first = last
-    return checked_finite(np.concatenate(parts))
-
-
-def checked_finite(vectors):
-    """The vectors, unchanged. Raises FloatingPointError for nan or infinity (damaged weights)."""
+        if as_responses:
+            u, _ = response_forward(model, u)
+        vectors[first:last] = to_host(u)
     if not np.isfinite(vectors.sum()):
         raise FloatingPointError("the model's vectors are not finite: its weights are damaged; "
                                  "restore them or train again")
@@ -127,9 +125,9 @@ def response_backward(dy, cache):
 
 
 def respond(model, v):
-    """v′ of response embeddings, on the host: v: (n, e) → (n, e). See also `checked_finite`."""
+    """v′ of response embeddings, on the host: v: (n, e) → (n, e)."""
     v = array_module(model.params[TABLE]).asarray(v)
-    return checked_finite(to_host(response_forward(model, v)[0]))
+    return to_host(response_forward(model, v)[0])
 
 
 # ---------------------------------------------------------------- vectors to a loss
@@ -188,3 +186,42 @@ def loss_and_gradients(model, batch, key=(), weight=1.0, others=None):
     loss, du, dv, grads = TASKS[batch.task].head(model, u, v, batch, weight, others)
     dboth = array_module(du).concatenate([du, dv])                                    # (2B, e)
     return loss, grads | encoder_backward(model, dboth, cache)
+
+
+def one_column(sentences):
+    """The sentences, unchanged. Raises TypeError for a table or a dict, or for bytes."""
+    if isinstance(sentences, (Mapping, bytes)) or hasattr(sentences, "columns"):
+        raise TypeError(f"sentences: a {type(sentences).__name__}; expected texts, or one column "
+                        "of a table")
+    return sentences
+
+
+class BiEncoder:
+    """A trained Model with its Vocabulary, also called a dual encoder: sentences → vectors."""
+
+    def __init__(self, model, vocabulary):
+        self.model, self.vocabulary = model, vocabulary
+
+    @property
+    def dimension(self) -> int:
+        """Length of an embedding."""
+        return self.model.config.layers[-1]
+
+    def encode(self, sentences, *, as_responses=False):
+        """Embeddings of sentences; the dot product of two embeddings is their cosine.
+
+        sentences: any iterable of n str, or one str → float32 (n, dimension), or (dimension,). ""
+        counts as one unknown word; other types raise TypeError. as_responses: apply the response
+        network, too; training ranks by encode(inputs) @ encode(responses, as_responses=True).T.
+        """
+        if isinstance(sentences, str):
+            return self.encode([sentences], as_responses=as_responses)[0]
+        return embed(self.model, self.packed(sentences), as_responses=as_responses)
+
+    def packed(self, sentences):
+        """The Packed of an iterable of str. Raises TypeError."""
+        texts = list(one_column(sentences))
+        for number, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise TypeError(f"sentence {number} is {text!r}, expected a str")
+        return self.vocabulary.encode(texts)

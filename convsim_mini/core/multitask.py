@@ -2,6 +2,7 @@
 
 from .arrays import array_module, to_device
 from .layers import feed_forward, feed_forward_backward
+from .losses import cross_entropy_backward, cross_entropy_forward
 from .model import TASKS, Task, pick
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -54,30 +55,6 @@ def classifier_backward(dlogits, cache):
     dfeatures, grads = feed_forward_backward(dlogits, layers_cache)             # (B, 4e)
     du1, du2 = nli_features_backward(dfeatures, features_cache)                 # (B, e) each
     return SCALE * du1, SCALE * du2, grads
-
-
-def cross_entropy_forward(logits, labels):
-    """Softmax over the classes of each row; loss = −mean log p(label).
-
-    logits: (B, classes); labels: int (B,) → loss: 0-d array (ln c if all c logits are equal), cache
-    """
-    xp = array_module(logits)
-    logits = logits - logits.max(axis=1, keepdims=True)       # keeps exp from overflowing
-    log_p = logits - xp.log(xp.exp(logits).sum(axis=1, keepdims=True))    # (B, classes)
-    rows = xp.arange(len(labels))
-    return -log_p[rows, labels].mean(), (log_p, rows, labels)
-
-
-def cross_entropy_backward(dloss, cache):
-    """Forward: loss = (1/B) Σ_b (log Σ_c e^{z_bc} − z_b,label). So dz = dloss (p − one-hot)/B.
-
-    dloss: a number → dlogits: (B, classes)
-    """
-    log_p, rows, labels = cache
-    step = dloss / len(rows)
-    dlogits = array_module(log_p).exp(log_p) * step           # (B, classes)
-    dlogits[rows, labels] -= step
-    return dlogits
 
 
 def classes(model, u1, u2, batch, weight, others):

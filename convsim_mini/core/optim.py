@@ -1,13 +1,13 @@
 """Optimisers: a step updates the dense parameters and the table rows in use, in place.
 
-A `rate` is a learning rate. A table's gradient is a list of SparseRows. Rows that a batch does not
-use, and their state, are neither read nor written. `state` is a flat dict of arrays.
+A `rate` is a learning rate. The table's gradient is a list of SparseRows. Rows that a batch does
+not use, and their state, are neither read nor written. `state` is a flat dict of arrays.
 """
 
 import numpy as np
 
 from .arrays import array_module, twinned
-from .embeddings import summed
+from .embeddings import TABLE, summed
 
 
 class SGD:
@@ -17,17 +17,17 @@ class SGD:
         self.state = {}
 
     def step(self, params, grads, rate, table_rate):
-        """Update params in place. rate: for dense parameters; table_rate: for tables."""
-        dense, tables = dense_and_tables(grads)
+        """Update params in place. rate: for dense parameters; table_rate: for the table."""
+        dense = [name for name in grads if name != TABLE]
         sgd([params[name] for name in dense], [grads[name] for name in dense], rate)
-        for name in tables:
-            update_rows(params[name], grads[name], table_rate)
+        if TABLE in grads:
+            update_rows(params[TABLE], grads[TABLE], table_rate)
 
 
 class Adaptive:
-    """Adam on dense parameters (Kingma, Ba 2015), row-wise Adagrad on tables (Duchi et al. 2011).
+    """Adam on dense parameters (Kingma, Ba 2015), row-wise Adagrad on the table (Duchi, 2011).
 
-    All parameters except tables are dense. Adagrad divides by the root of the sum of all squared
+    All parameters except the table are dense. Adagrad divides by the root of the sum of all squared
     gradients so far, so a rare word's tenth update is as large as a frequent word's tenth. Here a
     row has a single sum, of its mean squared gradients: (R,) values instead of (R, d).
     """
@@ -39,31 +39,25 @@ class Adaptive:
         self.state = {"steps": np.zeros(1, np.int64)}         # on the host: only used for scalars
         for name, p in params.items():
             xp = array_module(p)
-            if name.endswith("embedding.weight"):
+            if name == TABLE:
                 self.state[f"{name}.squares"] = xp.full(len(p), self.FIRST_SQUARE, p.dtype)
             else:
                 self.state[f"{name}.mean"] = xp.zeros_like(p)
                 self.state[f"{name}.squares"] = xp.zeros_like(p)
 
     def step(self, params, grads, rate, table_rate):
-        """Update params in place. rate: for dense parameters; table_rate: for tables."""
+        """Update params in place. rate: for dense parameters; table_rate: for the table."""
         self.state["steps"] += 1
-        dense, tables = dense_and_tables(grads)
+        dense = [name for name in grads if name != TABLE]
         adam([params[name] for name in dense], [grads[name] for name in dense],
              [self.state[f"{name}.mean"] for name in dense],
              [self.state[f"{name}.squares"] for name in dense],
              int(self.state["steps"][0]), rate, self.BETA1, self.BETA2, self.EPSILON)
-        for name in tables:
-            update_rows(params[name], grads[name], table_rate, self.state[f"{name}.squares"])
+        if TABLE in grads:
+            update_rows(params[TABLE], grads[TABLE], table_rate, self.state[f"{TABLE}.squares"])
 
 
 OPTIMIZERS = {"adaptive": Adaptive, "sgd": SGD}    # by their names in the settings
-
-
-def dense_and_tables(grads):
-    """The names of the gradients that are arrays, and the names of those that are lists."""
-    tables = [name for name, grad in grads.items() if isinstance(grad, list)]
-    return [name for name in grads if name not in tables], tables
 
 
 @twinned

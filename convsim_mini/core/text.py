@@ -5,6 +5,7 @@ import unicodedata
 from array import array
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import chain, pairwise
 
@@ -17,7 +18,7 @@ UNKNOWN = 0    # the id of an empty sentence, and of a word with a character tha
 URL = "<url>"
 INSIDE = "##"    # a piece that does not begin a word begins with this mark, which no token has
 FEWEST = 5    # times that a word, a character or a pair must occur before the vocabulary learns it
-MOST_CHUNKS, LONGEST_CHUNK = 2**18, 40    # of a Chunks: up to 60 MB
+remembered = lru_cache(2**16)    # of the results for chunks of texts
 
 _SURROGATE = regex.compile(r"\p{Cs}")
 _MARKS = regex.compile(r"([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]++")    # U+FF9E becomes a mark
@@ -81,32 +82,15 @@ def _joined(match):
     return match[1] or f"'{match[2]}"
 
 
-class Chunks(dict):
-    """Remembers function(chunk), for speed; a chunk is the part of a text between two spaces.
+def chunks(text):
+    """The parts of the normalised text between two spaces. No token reaches across a space.
 
-    The same chunks occur again and again, so most texts need no tokenising. Chunks of up to 40
-    characters are kept; when 262,144 are kept, all are dropped and the dict starts over.
+    The same chunks occur again and again, so what is computed for them is remembered.
     """
-
-    def __init__(self, function):
-        self.function = function
-
-    def __reduce__(self):
-        return Chunks, (self.function,)                       # a pickle holds no texts
-
-    def __missing__(self, chunk):
-        result = self.function(chunk)
-        if len(chunk) <= LONGEST_CHUNK:
-            if len(self) >= MOST_CHUNKS:
-                self.clear()
-            self[chunk] = result
-        return result
-
-    def of(self, text):
-        """The function's values for the chunks of the normalised text: an iterator."""
-        return map(self.__getitem__, normalize(text).split(" "))
+    return normalize(text).split(" ")
 
 
+@remembered
 def _tokenize_chunk(chunk):
     if chunk.isascii() and chunk.isalnum():                   # a word or number: faster than _TOKEN
         return (chunk,)
@@ -119,12 +103,9 @@ def _tokenize_chunk(chunk):
     return tuple(tokens)    # not a list: the garbage collector would go through all of them
 
 
-_tokens = Chunks(_tokenize_chunk)
-
-
 def tokenize(text):
     """Split any string into words and symbols (punctuation, emoji, …): a list, possibly empty."""
-    return list(chain.from_iterable(_tokens.of(text)))    # no token reaches across a space
+    return list(chain.from_iterable(map(_tokenize_chunk, chunks(text))))
 
 
 # ---------------------------------------------------------------- words to pieces
@@ -198,7 +179,10 @@ class Vocabulary:
     def __post_init__(self):
         self.ids = {piece: i for i, piece in enumerate(self.pieces, start=1)}
         self.longest = max(map(len, self.pieces), default=1)
-        self._chunks = Chunks(self._bytes_of_ids)
+        self._bytes_of_chunk = remembered(lambda chunk: self._bytes_of(_tokenize_chunk(chunk)))
+
+    def __reduce__(self):
+        return Vocabulary, (self.pieces, self.counts)         # a pickle holds no texts
 
     @classmethod
     def of_words(cls, counts):
@@ -258,10 +242,7 @@ class Vocabulary:
 
         The ids of each chunk are kept as bytes, so a sentence is its chunks' bytes, joined.
         """
-        return _packed([b"".join(self._chunks.of(text)) for text in texts])
-
-    def _bytes_of_ids(self, chunk):
-        return self._bytes_of(_tokenize_chunk(chunk))
+        return _packed([b"".join(map(self._bytes_of_chunk, chunks(text))) for text in texts])
 
     def _bytes_of(self, tokens):
         return array("i", chain.from_iterable(map(self.split, tokens))).tobytes()

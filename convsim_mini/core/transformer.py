@@ -6,17 +6,20 @@ import numpy as np
 
 from .arrays import array_module, to_device
 from .attention import self_attention_backward, self_attention_forward, timing_signal
-from .dan import word_bag
-from .dropout import dropout_backward, dropout_forward, dropout_of
-from .embeddings import SparseRows, embedding_bag_backward, in_32_bits
+from .embeddings import (
+    SparseRows, embedding_bag_backward, embedding_bag_forward, in_32_bits)
 from .layers import (
     feed_forward, feed_forward_backward, l2_normalize_backward, l2_normalize_forward,
     linear_backward, linear_forward)
 from .model import ENCODERS, TABLE, Encoder
-from .packed import Packed, offsets_of
+from .packed import Packed, offsets_of, words_and_bigrams
 from .transformer_layers import (
-    layer_norm_backward, layer_norm_forward, mean_pool_backward, mean_pool_forward,
-    position_wise_backward, position_wise_forward, positions)
+    dropout_backward, dropout_forward, dropout_of, layer_norm_backward, layer_norm_forward,
+    mean_pool_backward, mean_pool_forward, position_wise_backward, position_wise_forward, positions)
+
+# the sublayers of a layer, and the parts of each that have a weight and a bias
+SUBLAYERS = {"attention": ("norm", "qkv", "output"), "feed_forward": ("norm", "linear0", "linear1")}
+LAST_NORM = ("encoder.norm.weight", "encoder.norm.bias")
 
 
 def transformer_forward(model, packed, key=()):
@@ -28,12 +31,11 @@ def transformer_forward(model, packed, key=()):
     becomes 500); scaling to unit length.
 
     With config.bag (ours), the vector to be scaled is y = √d bag(table) W_bag + mean(sublayers) W:
-    what a DAN gives, plus what attention adds.
+    what a DAN gives, plus what attention adds. √d undoes the table_divisor (see below).
     packed: word ids of B sentences, on the host; key: for dropout, see `encoder_forward`
     → u: (B, e) unit vectors, cache; with key None, the sublayers' caches are not kept
     """
     params, config = model.params, model.config
-    dropout = dropout_of(config.dropout, key)
     on_host, order, places = sort_by_length(packed, config.max_tokens)
     table, ids = in_32_bits(params[TABLE], on_host.ids)
     xp, d = array_module(table), table.shape[1]
@@ -42,21 +44,24 @@ def transformer_forward(model, packed, key=()):
 
     x = table.take(packed.ids, axis=0) * math.sqrt(d)                     # (N, d)
     x += signal.take(positions(packed), axis=0)
-    x, words_cache = dropout_forward(x, dropout)
+    x, words_cache = dropout_forward(x, dropout_of(config.dropout, key))
     caches = []
     for k in range(config.transformer_layers):
-        for place, kind in enumerate(("attention", "feed_forward")):
-            x, cache = sublayer_forward(model, f"encoder.layer{k}.{kind}", x, packed.offsets,
-                                        dropout.at(k).at(place))          # (N, d)
+        for place, kind in enumerate(SUBLAYERS):
+            dropout = dropout_of(config.dropout, key, k, place)
+            x, cache = sublayer_forward(model, k, kind, x, packed.offsets, dropout)   # (N, d)
             caches += [] if key is None else [cache]
             del cache                                         # frees what is not kept
-    z, norm_cache = layer_norm_forward(x, *(params[name] for name in norm_of("encoder")))
+    z, norm_cache = layer_norm_forward(x, *(params[name] for name in LAST_NORM))
     y, pool_cache = mean_pool_forward(z, packed)                          # (B, d)
     y, linear_cache = feed_forward(model, "encoder", y)                   # (B, e)
     bag_cache = None
     if config.bag:
-        bag, bag_cache = bag_forward(model, on_host)                      # (B, e)
+        rows = words_and_bigrams(on_host, model.word_rows, model.bigrams)
+        bag, rows_cache = embedding_bag_forward(params[TABLE], rows, on_host.lengths)     # (B, d)
+        bag, layer_cache = linear_forward(bag * math.sqrt(d), params["encoder.bag.weight"])
         y += bag
+        bag_cache = rows_cache, layer_cache
     u, unit_cache = l2_normalize_forward(y)                               # (B, e), sorted by length
     return u.take(places, axis=0), (order, (packed.ids, words_cache), caches, norm_cache,
                                     pool_cache, linear_cache, bag_cache, unit_cache)
@@ -75,10 +80,14 @@ def transformer_backward(du, cache):
      unit_cache) = cache
     dy = l2_normalize_backward(du.take(order, axis=0), unit_cache)                    # (B, e)
     dz, grads = feed_forward_backward(dy, linear_cache)                   # (B, d)
-    dtable = [] if bag_cache is None else bag_backward(dy, bag_cache, grads)
+    dtable = []
+    if bag_cache is not None:
+        rows_cache, layer_cache = bag_cache
+        dbag, grads["encoder.bag.weight"], _ = linear_backward(dy, layer_cache)       # (B, d)
+        dtable = embedding_bag_backward(dbag * math.sqrt(dbag.shape[1]), rows_cache)
     dz = mean_pool_backward(dz, pool_cache)                               # (N, d)
     dx, *of_norm = layer_norm_backward(dz, norm_cache)
-    grads |= zip(norm_of("encoder"), of_norm)
+    grads |= zip(LAST_NORM, of_norm)
     for sublayer_cache in reversed(caches):
         dx = sublayer_backward(dx, sublayer_cache, grads)                 # (N, d)
     drows = dropout_backward(dx, words_cache) * math.sqrt(dx.shape[1])    # (N, d)
@@ -87,21 +96,22 @@ def transformer_backward(du, cache):
     return grads
 
 
-def sublayer_forward(model, name, x, offsets, dropout):
+def sublayer_forward(model, k, kind, x, offsets, dropout):
     """y = x + dropout(f(norm(x))), f: self-attention, or the position-wise network.
 
     It is pre-norm, tensor2tensor's default at the time: the norm is on the branch, and the residual
-    stream x is never normalised. x: (N, d); name: of its parameters; offsets: of the sentences
-    → y: (N, d), cache
+    stream x is never normalised. x: (N, d); k: the layer; kind: a name in SUBLAYERS; offsets: of
+    the sentences → y: (N, d), cache
     """
-    of_norm, of_f = ([model.params[one] for one in names] for names in (norm_of(name), f_of(name)))
-    z, norm_cache = layer_norm_forward(x, *of_norm)
-    if name.endswith("attention"):
-        y, f_cache = self_attention_forward(z, *of_f, dropout.at(0), offsets, model.config.heads)
+    names = names_of(k, kind)
+    norm_weight, norm_bias, *of_f = (model.params[name] for name in names)
+    z, norm_cache = layer_norm_forward(x, norm_weight, norm_bias)
+    if kind == "attention":
+        y, f_cache = self_attention_forward(z, *of_f, offsets, model.config.heads)
     else:
-        y, f_cache = position_wise_forward(z, *of_f, dropout.at(0))
+        y, f_cache = position_wise_forward(z, *of_f)
     y, dropout_cache = dropout_forward(y, dropout)
-    return x + y, (name, norm_cache, f_cache, dropout_cache)
+    return x + y, (kind, names, norm_cache, f_cache, dropout_cache)
 
 
 def sublayer_backward(dy, cache, grads):
@@ -110,56 +120,33 @@ def sublayer_backward(dy, cache, grads):
     The first is dy itself, unchanged; the second is what the branch sends back.
     dy: (N, d) → dx: (N, d); the parameters' gradients are stored in grads
     """
-    name, norm_cache, f_cache, dropout_cache = cache
-    backward = self_attention_backward if name.endswith("attention") else position_wise_backward
+    kind, names, norm_cache, f_cache, dropout_cache = cache
+    backward = self_attention_backward if kind == "attention" else position_wise_backward
     dz, *of_f = backward(dropout_backward(dy, dropout_cache), f_cache)
     dx, *of_norm = layer_norm_backward(dz, norm_cache)
-    grads |= zip(f_of(name) + norm_of(name), of_f + of_norm)
+    grads |= zip(names, of_norm + of_f)
     return dy + dx
 
 
-def norm_of(name):
-    """The names of a layer norm's parameters."""
-    return [f"{name}.norm.weight", f"{name}.norm.bias"]
-
-
-def f_of(name):
-    """The names of the parameters of a sublayer's two linear layers, in its forward's order."""
-    layers = ("qkv", "output") if name.endswith("attention") else ("linear0", "linear1")
-    return [f"{name}.{layer}.{kind}" for layer in layers for kind in ("weight", "bias")]
+def names_of(k, kind):
+    """The names of a sublayer's parameters, in the order in which they are used."""
+    return [f"encoder.layer{k}.{kind}.{part}.{each}" for part in SUBLAYERS[kind]
+            for each in ("weight", "bias")]
 
 
 def transformer_shapes(config):
     """Name → shape, kind of the parameters that only a Transformer has. config: a ModelConfig"""
     d, hidden = config.embedding_dim, config.hidden
-    layer = {"attention.norm": ((d,), "ones"), "attention.qkv": ((d, 3 * d), "qkv"),
-             "attention.output": ((d, d), "uniform"), "feed_forward.norm": ((d,), "ones"),
-             "feed_forward.linear0": ((d, hidden), "uniform"),
-             "feed_forward.linear1": ((hidden, d), "uniform")}
-    weights = {f"layer{k}.{name}": weight for k in range(config.transformer_layers)
-               for name, weight in layer.items()} | {"norm": ((d,), "ones")}
-    bag = {"encoder.bag.weight": ((d, config.layers[-1]), "identity")} if config.bag else {}
-    return bag | {f"encoder.{name}.{part}": (shape, kind) if part == "weight" else
-                  (shape[-1:], "zeros")
-                  for name, (shape, kind) in weights.items() for part in ("weight", "bias")}
-
-
-def bag_forward(model, packed):
-    """y = √d bag(table) W: a DAN with one layer. √d undoes the table_divisor (see below).
-
-    packed: word ids of B sentences, on the host → y: (B, e), cache
-    """
-    x, rows_cache = word_bag(model, packed)
-    x *= math.sqrt(x.shape[1])                                            # (B, d)
-    y, linear_cache = linear_forward(x, model.params["encoder.bag.weight"])           # (B, e)
-    return y, (rows_cache, linear_cache)
-
-
-def bag_backward(dy, cache, grads):
-    """Forward: y = √d bag(table) W. → dtable: list of SparseRows; dW is stored in grads."""
-    rows_cache, linear_cache = cache
-    dx, grads["encoder.bag.weight"], _ = linear_backward(dy, linear_cache)            # (B, d)
-    return embedding_bag_backward(dx * math.sqrt(dx.shape[1]), rows_cache)
+    weights = {"norm": ((d,), "ones"), "qkv": ((d, 3 * d), "qkv"), "output": ((d, d), "uniform"),
+               "linear0": ((d, hidden), "uniform"), "linear1": ((hidden, d), "uniform")}
+    shapes = {"encoder.bag.weight": ((d, config.layers[-1]), "identity")} if config.bag else {}
+    names = [name for k in range(config.transformer_layers) for kind in SUBLAYERS
+             for name in names_of(k, kind)]
+    for name in [*names, *LAST_NORM]:
+        part, each = name.split(".")[-2:]
+        shape, start = weights[part]
+        shapes[name] = (shape, start) if each == "weight" else (shape[-1:], "zeros")
+    return shapes
 
 
 def sort_by_length(packed, max_tokens):
@@ -178,7 +165,7 @@ def sort_by_length(packed, max_tokens):
 def attention_weights(model, packed):
     """How much each word attends to every word: for each layer, p (g, h, n, n) of each Group."""
     _, cache = transformer_forward(model, packed)
-    return [f_cache[1].p for name, _, f_cache, _ in cache[2] if name.endswith("attention")]
+    return [f_cache[1].p for kind, *_, f_cache, _ in cache[2] if kind == "attention"]
 
 
 ENCODERS["transformer"] = Encoder(

@@ -3,8 +3,11 @@
 A batch has N words in B sentences; d is the width of a word's vector.
 """
 
+from typing import NamedTuple
+
+import numpy as np
+
 from .arrays import array_module, twinned
-from .dropout import NO_DROPOUT, dropout_backward, dropout_forward
 from .embeddings import sum_rows
 from .layers import linear_backward, linear_forward
 from .packed import Packed
@@ -56,21 +59,19 @@ def layer_norm_backward(dy, cache):
     return dx, dweight, dbias
 
 
-def position_wise_forward(x, weight0, bias0, weight1, bias1, dropout=NO_DROPOUT):
-    """y = dropout(relu(x W₀ + b₀)) W₁ + b₁, each position by itself: x: (N, d) → (N, d), cache."""
+def position_wise_forward(x, weight0, bias0, weight1, bias1):
+    """y = relu(x W₀ + b₀) W₁ + b₁, each position by itself: x: (N, d) → (N, d), cache."""
     h, cache0 = linear_forward(x, weight0, bias0)                         # (N, hidden)
     h, relu_cache = relu_forward(h)
-    h, dropout_cache = dropout_forward(h, dropout)
     y, cache1 = linear_forward(h, weight1, bias1)                         # (N, d)
-    return y, (cache0, relu_cache, dropout_cache, cache1)
+    return y, (cache0, relu_cache, cache1)
 
 
 def position_wise_backward(dy, cache):
-    """Forward: y = linear1(dropout(relu(linear0(x)))). dy: (N, d) → dx, dW₀, db₀, dW₁, db₁."""
-    cache0, relu_cache, dropout_cache, cache1 = cache
+    """Forward: y = linear1(relu(linear0(x))). dy: (N, d) → dx, dW₀, db₀, dW₁, db₁."""
+    cache0, relu_cache, cache1 = cache
     dh, dweight1, dbias1 = linear_backward(dy, cache1)                    # (N, hidden)
-    dh = relu_backward(dropout_backward(dh, dropout_cache), relu_cache)
-    return *linear_backward(dh, cache0), dweight1, dbias1
+    return *linear_backward(relu_backward(dh, relu_cache), cache0), dweight1, dbias1
 
 
 def mean_pool_forward(x, packed):
@@ -91,3 +92,54 @@ def positions(packed):
     """The place of each word in its sentence, counted from 0: (N,)."""
     numbers = array_module(packed.ids).arange(len(packed.ids))
     return numbers - packed.offsets.take(packed.sentence_numbers)
+
+
+class Dropout(NamedTuple):
+    """Dropout at one place in one step."""
+
+    rate: float    # the share of values dropped
+    key: int       # of the random bits
+
+
+def dropout_of(rate, key, *place):
+    """The Dropout of a place in a step. key: (seed, step), or None or () to drop nothing."""
+    if not (rate and key):
+        return Dropout(0.0, 0)
+    drawn, = np.random.SeedSequence(key, spawn_key=place).generate_state(1, np.uint64)
+    return Dropout(rate, int(drawn))
+
+
+@twinned
+def dropout_forward(x, dropout):
+    """Set a share of x to zero and scale the rest to keep the expected value. Any shape.
+
+    The random bits depend only on the key and a value's place (SplitMix64 of a counter), so NumPy
+    and a GPU draw the same ones. One 64-bit word serves eight values, so the share is rounded to a
+    multiple of 1/256. Rate 0 drops nothing. → y, cache
+    """
+    threshold = round(256 * dropout.rate)
+    if not threshold:
+        return x, None
+    xp = array_module(x)
+    words = xp.arange(-(-x.size // 8), dtype=xp.uint64)
+    words += xp.uint64(dropout.key)
+    keep = mixed(words).view(xp.uint8)[:x.size].reshape(x.shape) >= threshold
+    factor = keep * x.dtype.type(256 / (256 - threshold))
+    return x * factor, factor
+
+
+@twinned
+def dropout_backward(dy, cache):
+    """Forward: y = x · factor, where factor is 0 or 1/(1 − share). So dx = dy · factor."""
+    factor = cache
+    return dy if factor is None else dy * factor
+
+
+def mixed(words):
+    """SplitMix64's finaliser, in place: uint64 (n,); neighbouring counters get unrelated bits."""
+    kind = array_module(words).uint64
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        words ^= words >> kind(shift)
+        words *= kind(factor)
+    words ^= words >> kind(31)
+    return words

@@ -3,7 +3,7 @@
 from collections import Counter
 from itertools import dropwhile
 
-from ..common.cli import UserError, python_m, say
+from ..common.cli import python_m, say
 from .layouts import IN_CHATS, IN_LOGS, TIMES, names_in
 from .texts import id_of, is_thought, text_of, time_of
 
@@ -15,10 +15,10 @@ NOTHING = dict.fromkeys(IN_LOGS, "") | {"time": None}         # a message that i
 DAY = 86_400.0    # seconds; what is said after a longer silence answers nothing
 
 
-def messages_of(name, records, columns):
-    """Yield the messages in the records of the table `name`, as dicts with the keys of NOTHING.
+def messages_of(records, columns, wrong):
+    """Yield the messages in the records of a table, as dicts with the keys of NOTHING.
 
-    columns: from `layout_of`. Raises UserError for a bad row.
+    columns: from `layout_of`; wrong: a list that malformed records are added to, as in formats.py
     """
     for number, row in records:
         try:
@@ -27,7 +27,7 @@ def messages_of(name, records, columns):
             yield from (_chat(row.get(columns["messages"]) or [], str(number))
                         if "messages" in columns else [_message(row, columns)])
         except (ValueError, TypeError) as error:
-            raise UserError(f"{name}, row {number}: {error}") from None
+            wrong.append((number, ValueError(error)))
 
 
 def _message(row, columns):

@@ -72,9 +72,6 @@ def read_tsv(path, progress=None, reading=Reading()):
     lines, header = chain([first], lines), first.split("\t")
     if reading.columns or {*header} & {*reading.known} or by_names([dict.fromkeys(header)])[0]:
         return _rows_below(path, _cells_of_tsv(lines))
-    if all(len(cell.split()) < 4 for cell in header):
-        say(f"{path}: line 1, {header}, is read as a pair; if it names the columns, give "
-            "--columns INPUT RESPONSE")
     return _rows_below(path, (line.split("\t") if line else [] for line in lines), FIELDS)
 
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection
-from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -39,8 +38,8 @@ def find(sets, data):
     found = {}
     for one in sets:
         for folder in (Path(data, below) for below in ("", *one.below)):
-            paths = chain.from_iterable(sorted(folder.glob(pattern)) for pattern in one.files)
-            files = {path.relative_to(folder).as_posix(): path for path in paths
+            files = {path.relative_to(folder).as_posix(): path for pattern in one.files
+                     for path in sorted(folder.glob(pattern))
                      if not re.search(r"-input\Z|subtaskA", path.stem)}
             if files and files.keys() >= {*one.needed}:
                 found.setdefault(one.name, files)

@@ -148,11 +148,12 @@ def _open_source(source, progress, reading):
     layout, columns = layout_of(name, rows, reading)
     if layout == PAIRS:
         return name, tuple(columns.values()), records
-    messages = messages_of(name, records, columns)
+    wrong = []                                                # filled while pairs are read
+    messages = messages_of(records, columns, wrong)
     if "time" in columns:
         messages = in_order(messages, name)
     pairs = replies(name, messages) if layout == REPLIES else adjacent_turns(messages)
-    return name, FIELDS, enumerate(pairs, start=1)
+    return name, FIELDS, chain(enumerate(pairs, start=1), wrong)
 
 
 def pair_of(row, fields=FIELDS):

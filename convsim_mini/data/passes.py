@@ -32,13 +32,13 @@ class Texts(NamedTuple):
     """The n pairs that the filters keep, as words. All but the words is in files."""
 
     words: list         # each once
-    split: Split        # of all n pairs; ids are places in `words`
+    packed: Packed      # of all 2n sentences; ids are places in `words`
     origins: Origins
 
     def parts(self):
         """Yield (Packed, slice) for each part of the pairs: its sentences, which pairs it is."""
-        for pairs in in_parts(self.split.pairs):
-            yield self.split.packed.part(2 * pairs.start, 2 * pairs.stop), pairs
+        for pairs in in_parts(len(self.origins.keys)):
+            yield self.packed.part(2 * pairs.start, 2 * pairs.stop), pairs
 
 
 def read_texts(paths, off, reading, folder):
@@ -73,7 +73,7 @@ def read_texts(paths, off, reading, folder):
             report["removed"].update(removed)
             report["lost"] = lost | report["lost"]
             report["examples"] = (report["examples"] + examples)[:EXAMPLES]
-    return Texts([*places], Split(*mapped(folder / "all", Split._fields[:3])),
+    return Texts([*places], Packed(*mapped(folder / "all", Packed._fields)),
                  Origins(*mapped(folder / "all", Origins._fields))), report
 
 

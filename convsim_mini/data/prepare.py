@@ -89,7 +89,8 @@ def corpus_report(report):
         counts += [(f"conversations too long for one split, cut every {BLOCK} pairs",
                     report["cut"]), ("left out: between two splits", report["between"])]
     rows = [[what, f"{number:,}"] for what, number in counts]
-    rows.append(["wrong candidates from the same conversation, test", f"{report['same']:.1%}"])
+    rows += [["wrong candidates from the same conversation, test", f"{report['same']:.1%}"],
+             ["words of train with letters that the run does not know", f"{report['unknown']:.1%}"]]
     shown = "".join(f"  {one_line(text, 50)} → {one_line(reply, 50)}\n"
                     for text, reply in report["examples"])
     lost = []

@@ -91,16 +91,15 @@ def in_parts(number):
     return (slice(k, min(k + AT_ONCE, number)) for k in range(0, max(number, 1), AT_ONCE))
 
 
-def by_parts(number, function, most=1):
-    """What function(slice) returns for the parts of so many pairs, `most` rows a pair or fewer."""
-    found, size = None, 0
+def by_parts(number, function):
+    """What function(slice) returns for the parts of so many pairs, as one array (number, …)."""
+    found = None
     for some in in_parts(number):
         part = function(some)
         if found is None:    # `concatenate` would need twice the memory
-            found = np.empty((most * number, *part.shape[1:]), part.dtype)
-        found[size:size + len(part)] = part
-        size += len(part)
-    return found[:size]
+            found = np.empty((number, *part.shape[1:]), part.dtype)
+        found[some] = part
+    return found
 
 
 def _repeated(values, times):
@@ -128,16 +127,12 @@ def _components(origins, own):
         pair = keys[:, :1] + np.uint64(3) * keys[:, 1:]       # no node: equal pairs stay together
         return np.where(nodes == 0, pair, nodes)              # (pairs, 2)
 
-    def different(some):
-        one, other = nodes_of(some).T
-        return np.append(one, other[one != other])
-
     def place(some):
         nodes = nodes_of(some)
         place = np.searchsorted(shared, nodes).astype(np.int32)
         return np.where(shared[place] == nodes, place, -1)
 
-    shared = _repeated(by_parts(len(own), different, most=2), 1)    # others join nothing
+    shared = _repeated(by_parts(len(own), nodes_of).ravel(), 1)    # others join nothing
     ends = by_parts(len(own), place)
     ends = np.where(ends == -1, ends[:, ::-1], ends)
     alone = ends[:, 0] == -1

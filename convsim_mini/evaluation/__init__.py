@@ -4,13 +4,12 @@
     print(*map(show, measured(SentenceTransformer("…").encode, "DIR", ["sts"])), sep="\\n\\n")
 
 A new task is a file that defines the functions of an Evaluation, and a name in EVALUATIONS, by
-which `evaluation` and `evaluation.compare` find it. results.py calls the functions and makes every
-table. Read response.py, then sts.py, nli.py, cqa.py and senteval.py (whose classifiers are
-scikit-learn's). __main__.py is their command, after_training.py what training shows. search.py
-is apart: it measures on rows and queries of anyone's own.
+which `evaluation` finds it. results.py calls the functions and makes every table. Read response.py,
+then sts.py, nli.py, cqa.py and senteval.py. __main__.py is their command, compare.py what it adds
+for several runs, after_training.py what training shows. search.py measures on rows and queries of
+anyone's own.
 """
 
-import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
@@ -32,19 +31,18 @@ class Evaluation(NamedTuple):
     encodes, or None for another library's function
     """
 
-    find: Callable         # (data, run) → name → source: the task's files in the folder `data`
-    read: Callable         # (source) → data set: one of them, read
-    scores: Callable       # (run, dataset, encode) → row → predictions of what is evaluated
-    baselines: Callable    # (run, dataset) → row → predictions that it has to beat
     figures: Callable      # (dataset, predictions) → metric → (value, low, high), low and high of
     #                        the 95% interval or nan; systems are compared by the first metric
     lead: Callable         # (dataset, one, other) → `one`'s lead in that metric, paired
     title: Callable        # (name, dataset) → the heading of the table
+    # what finds and measures data sets; search.py, which is told its files, has none of these four
+    find: Callable = None       # (data, run) → name → source: the task's files in the folder `data`
+    read: Callable = None       # (source) → data set: one of them, read
+    scores: Callable = None     # (run, dataset, encode) → row → predictions of what is evaluated
+    baselines: Callable = None  # (run, dataset) → row → predictions that it has to beat
     note: Callable = lambda name, dataset, scores: ""    # what to know along with the figures
     OWN_NOTE: str = ""     # what the built-in set can and cannot show
-    COMPARED: str = ""     # the row by which `evaluation.compare` compares runs; "": it does not
-    # (name) → whether runs may be chosen by this data set: not if others train or test on it
-    to_choose_by: Callable = lambda name: not re.search(r"\b(train|test)\b", name)
+    COMPARED: str = ""     # the row by which runs are compared (compare.py); "": they are not
     same: Callable = lambda dataset, other: True    # do two runs' data sets hold the same inputs?
 
 

@@ -1,33 +1,35 @@
-"""Every evaluation of one or more runs. Tasks without data are shown as not measured.
+"""Measure one or more runs on the paper's tasks. Tasks without data are shown as not measured.
 
     python -m convsim_mini.evaluation RUN… [--on sts cqa …] [--data DIR] [--out DIR] [--json]
 
+Several runs are also compared: paired differences, and groups of seeds.
 --out DIR writes the same tables as a page, evaluation.md, with figures 7 and 8 of the paper and the
 runs' curves on dev, the tables as tables.tex, and all figures as figures.csv.
 """
 
 import csv
-import io
 import sys
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
-from ..common.cli import Parser, UserError, errors_in_one_line
+from ..common.cli import Parser, errors_in_one_line
 from ..common.files import new_folder, write_text
 from ..common.show import latex, markdown, new_figure, save_figure
 from ..training.run import LOG, load_run, read_log
 from . import EVALUATIONS, sts
-from .results import across, json_lines, rows_of, show
+from .compare import comparison
+from .results import across, json_lines, names_of, rows_of, show
 
+ABOUT = "run", "task", "data", "row"    # of a figure
 OPTIONS = {
     "--data": {"type": Path, "help": "folder with any of stsbenchmark/, snli_1.0/, cqa/ and "
                "senteval/; without it, the package's own small sets and the run's NLI data are "
                "used"},
     "--on": {"nargs": "+", "choices": EVALUATIONS, "default": [*EVALUATIONS],
-             "help": "tasks to measure (default: all; senteval takes minutes per run)"},
+             "help": "tasks to measure (default: all; senteval takes minutes per run): "
+                     + "; ".join(f"{task}: {purpose}" for task, purpose in EVALUATIONS.items())},
     "--out": {"type": Path, "metavar": "DIR", "help": "write the tables as a page, with figures, "
               "in LaTeX, and every figure as CSV, into a new folder"},
     "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
@@ -48,34 +50,23 @@ def parser_of(command, doc, *options, **of_run):
 
 
 @errors_in_one_line()
-def main(argv=None, task="", options=("--data",), **of_run):
-    """The command of one task, `python -m convsim_mini.evaluation.TASK RUN`, or that of all.
-
-    That of all reports the tasks that lack data, by --on. options, of_run: as in `parser_of`
-    """
-    doc = import_module(f".{task}", __package__).__doc__ if task else __doc__
-    if not task:
-        options, of_run = (*options, "--on", "--out"), {"nargs": "+", "help": "the runs' folders"}
-    parser = parser_of(f"evaluation.{task}".rstrip("."), doc, *options, "--device", "--json",
-                       **of_run)
-    given, found = vars(parser.parse_intermixed_args(argv)), []
-    folders = given["run"] if isinstance(given["run"], list) else [given["run"]]
-    page = (new_folder(given["out"], "choose another folder with --out") if given.get("out") else
-            nullcontext())
-    with page as folder, redirect_stdout(sys.stderr if given["json"] else sys.stdout):
-        runs = [load_run(folder, given["device"]) if folder else None for folder in folders]
-        for one in given.get("on", [task]):
-            for ones in across(runs, given.get("data"), one):
-                first, *_ = ones.values()
-                if first.absent and task:
-                    raise UserError(first.absent)
-                if first.absent or not given["json"]:
-                    print(show(ones) + "\n")
-                found.append(ones)
+def main(argv=None):
+    """The command: print every table as soon as it is measured."""
+    parser = parser_of("evaluation", __doc__, *OPTIONS, nargs="+", help="the runs' folders")
+    options, found = parser.parse_intermixed_args(argv), []
+    page = (new_folder(options.out, "choose another folder with --out") if options.out
+            else nullcontext())
+    with page as folder, redirect_stdout(sys.stderr if options.json else sys.stdout):
+        runs = [load_run(run, options.device) for run in options.run]
+        for ones in across(runs, options.data, options.on):
+            print(show(ones) + "\n")
+            found.append(ones)
+        if len(runs) > 1:
+            print(comparison(runs, found) + "\n")
         if folder:
             write_page(folder, runs, found)
-            print(f"{given['out'] / 'evaluation.md'}, figures.csv: {len(found)} tables")
-    if given["json"]:
+            print(f"{options.out / 'evaluation.md'}, figures.csv: {len(found)} tables")
+    if options.json:
         print(json_lines(rows_of(found)))
 
 
@@ -86,44 +77,43 @@ def write_page(folder, runs, found):
 
     found: a list of what `across` returns, in the order of the page
     """
-    lines = io.StringIO()
-    writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(["run", "task", "data", "row", "metric", "value", "low", "high"])
-    for row in rows_of(found):
-        about = [row.pop(name, "") for name in ("run", "task", "data", "row")]
-        writer.writerows([*about, metric, *figure] for metric, figure in row.items())
-    write_text(folder / "figures.csv", lines.getvalue())
+    with open(folder / "figures.csv", "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*ABOUT, "metric", "value", "low", "high"])
+        for row in rows_of(found):
+            about = [row.pop(name) for name in ABOUT]
+            writer.writerows([*about, metric, *figure] for metric, figure in row.items())
     of_latex = "\n\n".join(show(ones, latex) for ones in found).split("\n\n")
     write_text(folder / "tables.tex", "\n\n".join(
         part if part.startswith(r"\begin") else "% " + part.replace("\n", "\n% ")
         for part in of_latex) + "\n")
     parts = [show(ones, markdown) for ones in found]
-    parts += [f"![{name}]({name})" for name in draw(folder, [*filter(None, runs)], found)]
+    parts += [comparison(runs, found, markdown)] if len(runs) > 1 else []
+    draw(folder, runs, found)
+    parts += [f"![{path.name}]({path.name})" for path in sorted(folder.glob("*.png"))]
     write_text(folder / "evaluation.md", "\n\n".join(parts) + "\n")
 
 
 def draw(folder, runs, found):
-    """Draw those figures for which there are measurements; yield their names."""
-    logs = {run.name: [record for record in read_log(run.path.with_name(LOG))
-                       if "dev_p1" in record] for run in runs}
-    if any(logs.values()):
-        with picture(folder / "curves.png", xlabel="step", ylabel="P@1 on dev (%)",
-                     title="Training, each run on its own pairs") as axes:
-            for name, log in logs.items():
+    """Draw into a folder those figures for which there are measurements."""
+    names = names_of(runs)
+    with picture(folder / "curves.png", xlabel="step", ylabel="P@1 on dev (%)",
+                 title="Training, each run on its own pairs") as axes:
+        for name, run in zip(names, runs):
+            log = [record for record in read_log(run.path.with_name(LOG)) if "dev_p1" in record]
+            if log:
                 axes.plot(*([record[of] for record in log] for of in ("step", "dev_p1")), "o-",
                           label=name)
-        yield "curves.png"
     of_sts = {one.name: ones for ones in found for one in ones.values()
-              if one.task == "sts" and one.name in ("dev", "test") and one.scores}
+              if one.task == "sts" and one.name in ("dev", "test")}
     for name, ones in of_sts.items():
         run, one = next(iter(ones.items()))
         figure_7(folder / f"figure_7_{name}.png", f"{run} STS {name}".strip(), one)
-        yield f"figure_7_{name}.png"
-    shares = {run.name: 100 * run.config.nli_fraction if run.config.task == "multitask" else 0.0
-              for run in runs if run.config.task in ("conversation", "multitask")}
-    if len({*shares.values()}) > 2 and of_sts:
+    shares = {name: 100 * run.config.nli_fraction if run.config.task == "multitask" else 0.0
+              for name, run in zip(names, runs)
+              if run.config.task in ("conversation", "multitask")}
+    if len({*shares.values()}) > 2:
         figure_8(folder / "figure_8.png", shares, of_sts)
-        yield "figure_8.png"
 
 
 def figure_7(path, name, one):
@@ -152,12 +142,13 @@ def figure_8(path, shares, of_sts):
 
 @contextmanager
 def picture(path, **labels):
-    """The axes of a figure that is written to the path at the end, with its labels and legend."""
+    """The axes of a figure with a legend; if anything is drawn, it is written to the path."""
     figure, axes = new_figure()
     yield axes
-    axes.set(**labels)
-    axes.legend(loc="lower right")
-    save_figure(figure, path)
+    if axes.has_data():
+        axes.set(**labels)
+        axes.legend(loc="lower right")
+        save_figure(figure, path)
 
 
 if __name__ == "__main__":

@@ -4,15 +4,12 @@ TF-IDF and BM25 weight words. Pairs of texts are compared by their words, and by
 word vectors, both plain and by SIF (see `pair_baselines`).
 """
 
-import math
-
 import numpy as np
 
 from ..core.arrays import to_host
 from ..core.embeddings import sum_rows
-from ..core.layers import l2_normalize_forward
 from ..core.model import TABLE
-from ..core.text import UNKNOWN, tokenize
+from ..core.text import UNKNOWN
 from ..inference.index import WORDS
 from ..inference.tfidf import document_frequency, term_counts, vocabulary_of, weighted_once
 
@@ -43,29 +40,29 @@ def pair_baselines(texts, left, right, run=None):
     Without a run, only words. SIF, smooth inverse frequency (Arora, Liang and Ma 2017), weighs
     words by a/(a + p(word)) and projects out the first singular vector of the means.
     """
-    if not run:
-        return bag_cosines(texts, left, right)
-    rows = bag_cosines(texts, left, right, run.vocabulary)
-    rows["piece cosine, each once"] = words_in_common(run.vocabulary, texts, left, right)
-    means = means_of_words(run, texts)                                    # (n, d)
-    weighted = means_of_words(run, texts, frequency_weight(run.vocabulary))
-    _, directions = np.linalg.eigh(weighted.T @ weighted)                 # by rising eigenvalue
-    first = directions[:, -1:]                                            # (d, 1)
-    sif = weighted - weighted @ first @ first.T
-    for kind, matrix in (("mean of", means), ("SIF of", sif)):
-        rows[f"{kind} own vectors"] = products(l2_normalize_forward(matrix)[0], left, right)
+    rows = {"binary word cosine": word_cosines(texts, left, right)}
+    if run:
+        weight = frequency_weight(run.vocabulary)
+        rows["word cosine weighted a/(a+p)"] = word_cosines(texts, left, right, weight)
+        rows["piece cosine, each once"] = words_in_common(run.vocabulary, texts, left, right)
+        rows["mean of own vectors"] = cosines(means_of_words(run, texts), left, right)
+        weighted = means_of_words(run, texts, weight)                     # (n, d)
+        _, directions = np.linalg.eigh(weighted.T @ weighted)             # by rising eigenvalue
+        first = directions[:, -1:]                                        # (d, 1)
+        rows["SIF of own vectors"] = cosines(weighted - weighted @ first @ first.T, left, right)
     return rows
 
 
-def bag_cosine(sentence1, sentence2, weight=None):
-    """Cosine of the binary word vectors of two sentences; 0 if either has no token.
+def word_cosines(texts, left, right, weight=lambda token: 1.0):
+    """Cosines of the bags of words of the pairs texts[left[i]], texts[right[i]]: (n,).
 
-    weight: token → weight of the word; None: 1, as in SemEval's baseline (Cer et al. 2017, §6)
+    weight: token → the weight of a word that is there; 1: SemEval's baseline (Cer et al. 2017, §6)
     """
-    one, two = set(tokenize(sentence1)), set(tokenize(sentence2))
-    squares = {token: weight(token) ** 2 if weight else 1.0 for token in one | two}
-    both, left, right = (math.fsum(map(squares.get, tokens)) for tokens in (one & two, one, two))
-    return both / math.sqrt(left * right) if left and right else 0.0
+    vocabulary, packed = vocabulary_of(texts)
+    bags = term_counts(packed, vocabulary.size).astype(np.float64)
+    weights = np.array([0.0, *map(weight, vocabulary.pieces)])    # 0: of a text without any word
+    bags.data = weights[bags.indices]
+    return cosines(bags, left, right)
 
 
 def frequency_weight(vocabulary, a=1e-3):
@@ -74,32 +71,24 @@ def frequency_weight(vocabulary, a=1e-3):
     return lambda token: a / (a + p[ids.get(token, UNKNOWN)])
 
 
-def bag_cosines(texts, left, right, vocabulary=None):
-    """`bag_cosine` of the pairs; with a Vocabulary, also with weighted words: row name → (n,)."""
-    weights = {"binary word cosine": None}
-    if vocabulary:
-        weights["word cosine weighted a/(a+p)"] = frequency_weight(vocabulary)
-    return {row: np.array([bag_cosine(texts[x], texts[y], weight) for x, y in zip(left, right)])
-            for row, weight in weights.items()}
-
-
 def words_in_common(vocabulary, texts, left, right):
     """What similarity adds to meaning, `weighted_once` of texts[left[i]], texts[right[i]]: (n,)."""
     words = weighted_once(vocabulary.encode(texts), vocabulary.probabilities())
-    return products(words, left, right)
+    return cosines(words, left, right)
 
 
-def with_words(run, cosines, texts, left, right):
-    """Rows of meaning + words, as in a search (ours); {} without a Run. cosines: row → (n,)"""
+def with_words(run, meaning, texts, left, right):
+    """Rows of meaning + words, as in a search (ours); {} without a Run. meaning: row → (n,)"""
     counted = WORDS[0] * words_in_common(run.vocabulary, texts, left, right) if run else 0
-    return {f"{row}, with words": cosine + counted for row, cosine in cosines.items() if run}
+    return {f"{row}, with words": cosine + counted for row, cosine in meaning.items() if run}
 
 
-def products(rows, left, right):
-    """Dot products of the rows left[i] and right[i] of an array or a sparse matrix: (n,)."""
-    if isinstance(rows, np.ndarray):
-        return (rows[left] * rows[right]).sum(axis=1)
-    return np.asarray(rows[left].multiply(rows[right]).sum(axis=1)).ravel()
+def cosines(rows, left, right):
+    """Cosines of the rows left[i], right[i] of an array or a sparse matrix; 0 if one is 0: (n,)."""
+    multiply = np.multiply if isinstance(rows, np.ndarray) else type(rows).multiply
+    norms = np.sqrt(np.asarray(multiply(rows, rows).sum(axis=1)).ravel())
+    dots = np.asarray(multiply(rows[left], rows[right]).sum(axis=1)).ravel()
+    return dots / np.maximum(norms[left] * norms[right], np.finfo(dots.dtype).tiny)
 
 
 def means_of_words(run, texts, weight=None):

@@ -1,48 +1,31 @@
 """Question ranking: which of ten questions ask the same thing? (SemEval-2016 Task 3, subtask B)
 
-    python -m convsim_mini.evaluation.cqa [RUN] [--data DIR]
-
 A run's score for a candidate is the cosine of the two texts. The baselines are the search engine's
-order, TF-IDF, and the baselines of STS. Without a run, only the baselines are scored.
+order, TF-IDF, and the baselines of STS.
 """
 
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import NamedTuple
 from xml.etree.ElementTree import ParseError, parse
 
-import msgspec
 import numpy as np
 
 from ..common.cli import UserError, user_errors
-from ..core.layers import l2_normalize_forward
 from ..core.ranking import settled
-from ..data.labelled import DataSet, find as find_files, rows_of
+from ..data.labelled import DataSet, find as find_files
 from ..inference.tfidf import document_frequency, tfidf, vocabulary_of
 from . import BUILT_IN
-from .baselines import pair_baselines, products, with_words
+from .baselines import cosines, pair_baselines, with_words
 from .metrics import average_precision, difference, ranking_scores, top_of_ranking
 
 COMPARED = "trained, with words"
 TASK_3 = DataSet("the English XML of SemEval Task 3", ("*.xml",), ("cqa",))
+RELEVANT = {"PerfectMatch": True, "Relevant": True, "Irrelevant": False}
 SEARCH_ENGINE, TFIDF = "search engine's order", "TF-IDF cosine"
 OWN = Path(__file__).with_name("own_cqa.xml")
 OWN_NOTE = ("The built-in set has a few questions made for this project, each judged once. Their "
             "candidates are in random order, not a search engine's. The set shows that ranking "
             "works, but must not be compared with published figures.")
-
-
-class CqaRow(msgspec.Struct):
-    """ORGQ_ID, OrgQSubject, OrgQBody, and in Thread/RelQuestion RELQ_ID, RELQ_RANKING_ORDER (1 or
-    more), RELQ_RELEVANCE2ORGQ (PerfectMatch, Relevant, Irrelevant), RelQSubject, RelQBody"""
-
-    ORGQ_ID: str
-    OrgQSubject: str
-    OrgQBody: str
-    RELQ_ID: str
-    RELQ_RANKING_ORDER: Annotated[int, msgspec.Meta(ge=1)]
-    RELQ_RELEVANCE2ORGQ: Literal["PerfectMatch", "Relevant", "Irrelevant"]
-    RelQSubject: str
-    RelQBody: str
 
 
 class Candidate(NamedTuple):
@@ -78,16 +61,18 @@ def read(path):
     with user_errors(f"{path}: cannot be read as XML", f"expected {TASK_3.name}",
                      (OSError, ParseError, ValueError, LookupError)):
         root = parse(path).getroot()
-    records = ({key: value for part in element.iter()
-                for key, value in (*part.items(), (part.tag, part.text or ""))}
-               for element in root.iter("OrgQuestion"))
     questions = {}
-    for row in rows_of(path, CqaRow, enumerate(records, start=1), unit="OrgQuestion"):
-        text, related = (" ".join(" ".join(parts).split()) for parts in (
-            (row.OrgQSubject, row.OrgQBody), (row.RelQSubject, row.RelQBody)))
-        question = questions.setdefault(row.ORGQ_ID, Question(row.ORGQ_ID, text, []))
-        question.candidates.append(Candidate(
-            row.RELQ_ID, row.RELQ_RANKING_ORDER, row.RELQ_RELEVANCE2ORGQ != "Irrelevant", related))
+    for number, element in enumerate(root.iter("OrgQuestion"), start=1):
+        row = {key: value for part in element.iter()
+               for key, value in (*part.items(), (part.tag, part.text or ""))}
+        with user_errors(f"{path}, OrgQuestion {number}: a field is missing or wrong",
+                         f"expected {TASK_3.name}", (KeyError, ValueError)):
+            texts = [" ".join(f"{row[f'{kind}QSubject']} {row[f'{kind}QBody']}".split())
+                     for kind in ("Org", "Rel")]
+            question = questions.setdefault(row["ORGQ_ID"], Question(row["ORGQ_ID"], texts[0], []))
+            question.candidates.append(Candidate(
+                row["RELQ_ID"], int(row["RELQ_RANKING_ORDER"]),
+                RELEVANT[row["RELQ_RELEVANCE2ORGQ"]], texts[1]))
     if not questions:
         raise UserError(f"{path}: contains no question of subtask B (OrgQuestion); expected "
                         f"{TASK_3.name}; move other files away")
@@ -100,8 +85,7 @@ def scores(run, questions, encode):
     For a Run also with its words in common (ours): meaning + words, as in a search.
     """
     texts, pairs = texts_of(questions), pairs_of(questions)
-    vectors, _ = l2_normalize_forward(np.asarray(encode(texts), np.float64))
-    rows = {"trained": products(vectors, *pairs)}
+    rows = {"trained": cosines(np.asarray(encode(texts), np.float64), *pairs)}
     return rows | with_words(run, rows, texts, *pairs)
 
 
@@ -111,7 +95,7 @@ def baselines(run, questions):
     ranks = [candidate.rank for question in questions for candidate in question.candidates]
     vocabulary, packed = vocabulary_of(texts)
     vectors = tfidf(packed, *document_frequency(packed, vocabulary.size))
-    return {SEARCH_ENGINE: 1 / np.array(ranks), TFIDF: products(vectors, *pairs),
+    return {SEARCH_ENGINE: 1 / np.array(ranks), TFIDF: cosines(vectors, *pairs),
             **pair_baselines(texts, *pairs, run)}
 
 
@@ -150,9 +134,3 @@ def top_ten(questions, scores):
     relevant = [[candidate.relevant for candidate in question.candidates] for question in questions]
     ends = np.cumsum([len(of_question) for of_question in relevant])
     return np.stack([*map(top_of_ranking, relevant, np.split(scores, ends[:-1]))])
-
-
-if __name__ == "__main__":
-    from .__main__ import main
-    main(None, "cqa", nargs="?",
-         help="the run's folder; without it, only the baselines are scored")

@@ -1,12 +1,9 @@
 """Natural language inference: does one sentence follow from another? (the paper's §4.2, Table 2)
-
-    python -m convsim_mini.evaluation.nli RUN [--data DIR]
 """
 
 import numpy as np
 
 from ..common.cli import UserError, python_m
-from ..core.multitask import LABELS
 from ..data.labelled import encode_snli, find_snli, read_snli as read    # noqa: F401
 from ..training.dev import classify
 from .metrics import difference, per_cent
@@ -45,18 +42,3 @@ def figures(pairs, classes):
 def lead(pairs, one, other):
     """How much higher accuracy is for classes `one` than for `other`, (n,); see `difference`."""
     return difference(np.mean, 100.0 * (one == pairs.labels), 100.0 * (other == pairs.labels))
-
-
-def note(name, pairs, scores):
-    """The confusion matrix of the first row, one sentence for each true class."""
-    classes, *_ = scores.values()
-    matrix = np.bincount(3 * pairs.labels + classes, minlength=9).reshape(3, 3)
-    return "\n".join(
-        f"Of {row.sum():,} pairs labelled {label}, it classifies "
-        + ", ".join(f"{n:,} as {other}" for other, n in zip(LABELS, row)) + "."
-        for label, row in zip(LABELS, matrix))
-
-
-if __name__ == "__main__":
-    from .__main__ import main
-    main(None, "nli")

@@ -1,7 +1,5 @@
 """Response prediction: how often is the true reply among the best N of 100? (the paper's Table 1)
 
-    python -m convsim_mini.evaluation.response RUN
-
 P@N is also called recall@N, and P@1 is also called 1-of-100 ranking accuracy. The pairs are the
 test split of the run's own corpus. The baselines are the same model before training, TF-IDF and
 BM25. A second row is the run with words, as in search (ours): the run's score plus a weight times
@@ -16,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..common.cli import UserError
+from ..core.arrays import array_module, to_device
+from ..core.model import TABLE
 from ..core.ranking import N, candidate_scores, true_ranks
 from ..data.prepare import Corpus, open_corpus
 from ..inference.tfidf import term_counts, tfidf
@@ -44,7 +44,7 @@ def find(data, run):
     """The run's own corpus, whatever `data` is. Raises UserError if its pair files are gone."""
     corpus = open_corpus(run.config, run.vocabulary)
     check_corpus(run, corpus)
-    return {"test": corpus}
+    return {"own pairs": corpus}
 
 
 def read(corpus):
@@ -72,41 +72,36 @@ def meaning_and_words(run, corpus, split, pairs, candidates):
 
 
 def baselines(run, test):
-    """Ranks by the model before training, TF-IDF and BM25."""
-    rows = of_words(test)
-    with suppress(UserError):                                 # the vectors it began from are gone
-        name, model = before_training(run, test.corpus)
-        rows = {name: model_ranks(model, test.corpus.test, *test[1:]), **rows}
-    return rows
-
-
-def of_words(test):
-    """The ranks by TF-IDF and BM25 on a TestSet: row name → (n,)."""
+    """Ranks by the model before training, TF-IDF and BM25: row name → (n,)."""
     corpus, pairs, candidates = test
     size = corpus.vocabulary.size
     inputs, replies = sides(corpus.test, pairs)
     documents = bm25_documents(replies, *fitted_on_train(corpus.train, size))
-    return {"TF-IDF cosine": ranks_of_truth(*tfidf_vectors(corpus, corpus.test, pairs), candidates),
+    rows = {"TF-IDF cosine": ranks_of_truth(*tfidf_vectors(corpus, corpus.test, pairs), candidates),
             "BM25": ranks_of_truth(term_counts(inputs, size), documents, candidates)}
+    with suppress(UserError):                                 # the vectors it began from are gone
+        name, model = before_training(run, corpus)
+        rows = {name: model_ranks(model, corpus.test, pairs, candidates), **rows}
+    return rows
 
 
 def before_training(run, corpus):
-    """The name of a table's row, and the Model that the training of a Run on a Corpus started from.
+    """What the training of a Run on a Corpus started from: a table's row, and the Model.
 
-    That is the model of the run that --init names, if that run was trained on other pairs.
-    Otherwise it is the model with its initial values.
+    It is the model of the run that --init names, if that is still there, or else initial values.
     """
-    parent = run.config.init
-    if parent and Path(parent).exists():
-        before = describe(parent)
-        if before.vocabulary == corpus.vocabulary and before.corpus != corpus.checksum:
-            return "before fine-tuning", load_run(parent).model
-    return "before training", run.initial or initial_model(run.config, corpus)
+    parent, name, model = run.config.init, "before training", run.initial
+    if parent and Path(parent).exists() and describe(parent).vocabulary == corpus.vocabulary:
+        name = f"before fine-tuning: {describe(parent).name}"
+        model = model or load_run(parent).model
+    model = model or initial_model(run.config, corpus)
+    xp = array_module(run.model.params[TABLE])                # on the run's device
+    return name, model._replace(params=to_device(model.params, xp))
 
 
 def title(name, test):
     """The table's heading, with the number of inputs."""
-    return (f"Picking the true reply among 100, {len(test.pairs):,} {name} inputs; per cent; "
+    return (f"Picking the true reply among 100, {len(test.pairs):,} test inputs; per cent; "
             "ties count against the model")
 
 
@@ -118,11 +113,6 @@ def figures(test, ranks):
 def lead(test, one, other):
     """How much higher P@1 is for ranks `one` than for `other`, (n,) each; see `difference`."""
     return difference(np.mean, 100.0 * (one == 1), 100.0 * (other == 1))
-
-
-def to_choose_by(name):
-    """Always True, because the pairs are the run's own, not a test set of others."""
-    return True
 
 
 def same(test, other):
@@ -145,8 +135,3 @@ def tfidf_vectors(corpus, split, pairs):
     """TF-IDF vectors of the inputs and responses of pairs (n,) of a split: CSR (n, words) each."""
     frequencies = fitted_on_train(corpus.train, corpus.vocabulary.size)
     return [tfidf(packed, *frequencies) for packed in sides(split, pairs)]
-
-
-if __name__ == "__main__":
-    from .__main__ import main
-    main(None, "response", options=())

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from ..common.cli import UserError
 from ..common.show import table
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import Run
-from . import BUILT_IN, EVALUATIONS, evaluation_of
+from . import BUILT_IN, evaluation_of
 
 PUBLISHED = msgspec.json.decode(Path(__file__).with_name("published.json").read_bytes())
 WIDEST = 6    # metrics that are shown as columns; if there are more, they are shown as lines
@@ -40,12 +41,6 @@ class Measured:
         """The task's Evaluation."""
         return evaluation_of(self.task)
 
-    @property
-    def compared(self):
-        """The row by which runs are compared here; "" if they should not be."""
-        of_task = self.of_task
-        return of_task.COMPARED if not self.absent and of_task.to_choose_by(self.name) else ""
-
     @cached_property    # the intervals take thousands of resamples
     def figures(self):
         """Row → metric → (value, low, high); low and high are nan if there is no interval."""
@@ -64,55 +59,59 @@ def json_lines(rows):
     return "\n".join(msgspec.json.encode(row).decode() for row in rows)
 
 
-def measured(encode, folder, tasks, choosing=False):
+def measured(encode, folder, tasks):
     """Yield a Measured for every data set of these tasks, and for every task that lacks data.
 
-    encode: a Run; or a function from a list of n texts to vectors (n, d), such as every library of
-    sentence embeddings has; or None to measure only the baselines
-    folder: of the data; None: the package's small sets; choosing: no baselines, only data sets that
-    pass `to_choose_by`. Raises UserError for damaged files.
+    encode: a Run, or a function from a list of n texts to vectors (n, d), such as every library of
+    sentence embeddings has
+    folder: of the data; None: the package's small sets. Raises UserError for damaged files.
     """
-    run = encode if isinstance(encode, Run) else None
-    encode = encoder_of(run).encode if run else encode
     for task in tasks:
-        of_task = evaluation_of(task)
         try:
-            sources = of_task.find(folder, run)
+            sources = evaluation_of(task).find(folder, encode if isinstance(encode, Run) else None)
         except UserError as error:
             yield Measured(task, absent=str(error))
-            continue
-        for name, source in sources.items():
-            if choosing and not of_task.to_choose_by(name):
-                continue
-            dataset = of_task.read(source)
-            scores = of_task.scores(run, dataset, encode) if encode else {}
-            baselines = {} if choosing else of_task.baselines(run, dataset)
-            yield Measured(task, name, dataset, scores, baselines)
+        else:
+            yield from (measure(encode, task, *source) for source in sources.items())
 
 
-def across(runs, folder, task):
-    """The Measured of a task as `show` takes them: one dict for each title of a data set.
+def measure(encode, task, name, source):
+    """The Measured of one data set: its name and source are those that the task's `find` gives."""
+    of_task, run = evaluation_of(task), encode if isinstance(encode, Run) else None
+    dataset = of_task.read(source)
+    scores = of_task.scores(run, dataset, encoder_of(run).encode if run else encode)
+    return Measured(task, name, dataset, scores, of_task.baselines(run, dataset))
 
-    runs: Runs, or None to measure only the baselines; a single one has no name
+
+def across(runs, folder, tasks):
+    """Yield the Measured of Runs as `show` takes them: one dict for each title of a data set.
+
+    A single run has no name.
     """
-    titles = {}
-    for run in runs:
-        name = run.name if len(runs) > 1 else ""
-        for one in measured(run, folder, [task]):
-            title = name if one.absent else one.of_task.title(one.name, one.data)
-            titles.setdefault((bool(one.absent), title), {})[name] = one
-    return [*titles.values()]
+    names = names_of(runs) if len(runs) > 1 else [""]
+    for task in tasks:
+        titles = {}
+        for name, run in zip(names, runs):
+            for one in measured(run, folder, [task]):
+                title = name if one.absent else one.of_task.title(one.name, one.data)
+                titles.setdefault((bool(one.absent), title), {})[name] = one
+        yield from titles.values()
+
+
+def names_of(runs):
+    """The names of Runs, or their folders if two names are the same."""
+    names = [run.name for run in runs]
+    return names if len({*names}) == len(names) else [str(run.folder) for run in runs]
 
 
 def rows_of(found):
     """Yield a dict for each row, also of published ones: metric → figure.
 
-    found: a list of what `across` returns; several runs have names
+    found: a list of what `across` returns
     """
     for run, one in (item for ones in found for item in ones.items() if not item[1].absent):
         for row, figures in (one.figures | one.published()).items():
-            yield {**({"run": run} if run else {}), "task": one.task, "data": one.name, "row": row,
-                   **figures}
+            yield {"run": run, "task": one.task, "data": one.name, "row": row, **figures}
 
 
 def show(ones, table=table):
@@ -128,15 +127,14 @@ def show(ones, table=table):
         return f"{run or first.task}: not measured. {first.absent}"
     rows, baselines, texts = {}, {}, {}                       # the last: text → runs with it
     for run, one in ones.items():
-        figures, of_task = one.figures, one.of_task
-        for row, of_row in figures.items():
+        for row, of_row in one.figures.items():
             named = f"{run}: {row}".removeprefix(": ")
             if row in one.scores:
                 rows[named] = of_row
             elif str(baselines.setdefault(row, of_row)) != str(of_row):
                 baselines[named] = of_row
-        for text in (lead(one, figures), of_task.note(one.name, one.data, one.scores),
-                     of_task.OWN_NOTE * (one.name == BUILT_IN)):
+        for text in (lead(one), one.of_task.note(one.name, one.data, one.scores),
+                     one.of_task.OWN_NOTE * (one.name == BUILT_IN)):
             texts.setdefault(text, []).append(run)
     published = first.published()
     sources = "; ".join(f"{mark}: {source}" for mark, source in PUBLISHED["sources"].items()
@@ -148,26 +146,23 @@ def show(ones, table=table):
     return "\n\n".join(filter(None, parts))
 
 
-def lead(one, figures):
-    """A sentence: is a row of `one` ahead of its best baseline? "" if either is missing.
+def lead(one):
+    """A sentence: is a row of a Measured ahead of its best baseline? "" if either has no figure.
 
     The row is that by which runs are compared, or the last one: in STS a cosine, as baselines are.
-    It is ahead if the paired 95% interval of the difference is above 0. figures: those of `one`
+    It is ahead if the paired 95% interval of the difference is above 0.
     """
-    if not one.scores or not one.baselines:
-        return ""
     compared = one.of_task.COMPARED
     row = compared if compared in one.scores else [*one.scores][-1]
-    metric, *_ = figures[row]
-    values = {name: figures[name][metric][0] for name in one.baselines}
-    best = max(values, key=lambda name: -inf if isnan(values[name]) else values[name])
+    metric, *_ = one.figures[row]
+    values = {name: one.figures[name][metric][0] for name in (row, *one.baselines)}
+    best = max(one.baselines, key=lambda name: np.nan_to_num(values[name], nan=-inf))
     gap = one.of_task.lead(one.data, one.scores[row], one.baselines[best])
     # ahead of nothing is not ahead, nor is what orders nothing
-    if isnan(gap[0]) or not values[best] or isnan(figures[row][metric][0]):
+    if isnan(gap[0]) or not values[best] or isnan(values[row]):
         return ""
-    task, _, _ = EVALUATIONS[one.task].partition(" (")
-    return (f"For {task}, {row} {verdict(gap)} the best baseline, {best}: {metric} "
-            f"{cell(gap, '+.1f')}, paired.")
+    return (f"{row} {verdict(gap)} the best baseline, {best}: {metric} {cell(gap, '+.1f')}, "
+            "paired.")
 
 
 def verdict(gap):
@@ -176,10 +171,10 @@ def verdict(gap):
     return "is ahead of" if low > 0 else "is behind" if high < 0 else "cannot be told apart from"
 
 
-def grid(rows, table=table, form=".1f"):
-    """The table of row → metric → (value, low, high); the metrics are those of the first row."""
+def grid(rows, table=table, form=".1f", corner="[95% interval]"):
+    """The table of row → metric → figure; the metrics are those of the first row."""
     metrics = [*next(iter(rows.values()))]
-    cells = [["[95% interval]", *metrics]]
+    cells = [[corner, *metrics]]
     cells += [[row, *(cell(figures.get(metric, (nan, nan, nan)), form) for metric in metrics)]
               for row, figures in rows.items()]
     header, *lines = zip(*cells) if len(metrics) > WIDEST else cells
@@ -187,7 +182,13 @@ def grid(rows, table=table, form=".1f"):
 
 
 def cell(figure, form=".1f"):
-    """A figure as text: 51.0 [49.2, 52.8]; 51.0 if the interval is nan; "–" if the value is nan."""
-    value, low, high = (format(number, form) for number in figure)
-    interval = "" if isnan(figure[1]) else f" [{low}, {high}]"
-    return "–" if isnan(figure[0]) else value + interval
+    """A figure as text: 51.0 [49.2, 52.8]; 51.0 if the interval is nan; "–" if the value is nan.
+
+    A mean and its standard deviation: 51.0 ± 0.9
+    """
+    value, *spread = (format(number, form) for number in figure)
+    if isnan(figure[0]):
+        return "–"
+    if len(spread) == 1:
+        return f"{value} ± {spread[0]}"
+    return value if isnan(figure[1]) else f"{value} [{', '.join(spread)}]"

@@ -2,11 +2,11 @@
 
     python -m convsim_mini.evaluation.search RUN ROWS QUERIES [--column NAME]
 
-ROWS is what `encode --search` reads. QUERIES is a table with the columns "query" and "right": the
-text of a row that should be found, or its number, from 1 on. A query with several right rows has a
-line for each. hit@1 and hit@5: for how many queries a right one is among the best 1 or 5, in per
-cent; MRR: the mean of 1/rank, × 100. Rows with the same text count once, and of equal scores the
-right one counts as the last.
+ROWS is what `encode --search` reads. QUERIES is a table with the columns "query" and "right", the
+text of a row that should be found. A query with several right rows has a line for each. hit@1 and
+hit@5: for how many queries a right one is among the best 1 or 5, in per cent; MRR: the mean of
+1/rank, × 100. Rows with the same text count once, and of equal scores the right one counts as the
+last.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 from ..common.cli import UserError, errors_in_one_line, user_errors
 from ..core.ranking import settled
 from ..data.layouts import Reading
-from ..data.texts import id_of, text_of
+from ..data.texts import text_of
 from ..inference.index import WORDS, index_of
 from ..inference.rows import rows_of_file
 from ..inference.sentence_encoder import encoder_of
@@ -24,27 +24,26 @@ from ..inference.tfidf import document_frequency, term_counts, vocabulary_of
 from ..training.run import load_run
 from .__main__ import parser_of
 from .baselines import bm25_documents
-from .metrics import bootstrap_interval, difference, per_cent
-from .results import cell, grid, verdict
+from .metrics import bootstrap_interval, per_cent
+from .response import lead    # noqa: F401
+from .results import Measured, show
 
 QUERY, RIGHT = "query", "right"
+COMPARED = "meaning + words"
 
 
 def read_queries(path, texts, encoding="utf-8"):
-    """The queries in a table's file: dict, query → the right texts of the n texts of all rows.
+    """The queries in a table's file: dict, query → the right ones of the texts of all rows.
 
     Lines without a query are skipped. Raises UserError if a right row is not there.
     """
     known, asked, reading = {*texts} - {""}, {}, Reading((QUERY,), encoding, side=0)
     for number, row in enumerate(rows_of_file(path, reading).rows, start=1):
-        with user_errors(f"{path}: row {number}", "give a text or a number", TypeError):
+        with user_errors(f"{path}: row {number}", "give a text", TypeError):
             query, right = (text_of(row.get(name), f'"{name}": ') for name in (QUERY, RIGHT))
-        place = id_of(right)
-        if right not in known and place.isdecimal() and 0 < int(place) <= len(texts):
-            right = texts[int(place) - 1]
         if query and right not in known:
             raise UserError(f'{path}: row {number}: "{RIGHT}" is {right!r}; expected the text of a '
-                            f"row that has one, or its number, 1 to {len(texts):,}")
+                            "row")
         if query:
             asked.setdefault(query, set()).add(right)
     if not asked:
@@ -54,7 +53,7 @@ def read_queries(path, texts, encoding="utf-8"):
 
 def ranks(index, asked):
     """The rank of the best right row of each of q queries: way to search an Index → int (q,)."""
-    rows = [k for k, text in enumerate(index.texts) if text and index.copies[k]]    # each text once
+    rows = index.distinct.tolist()                            # each text once
     places = {index.texts[k]: place for place, k in enumerate(rows)}
     vocabulary, packed = vocabulary_of(index.texts)
     documents = bm25_documents(packed, *document_frequency(packed, vocabulary.size))
@@ -64,7 +63,7 @@ def ranks(index, asked):
             counts, index.tfidf.scores([*asked]), index.encoder.encode([*asked]), asked.values()):
         meaning = index.vectors @ vector                                  # (n,), as all the others
         is_right = np.isin(np.arange(len(rows)), [*map(places.get, right)])
-        for way, scores in (("meaning + words, as in a search", meaning + weight * words),
+        for way, scores in ((COMPARED, meaning + weight * words),
                             ("meaning", meaning), ("TF-IDF", words),
                             ("BM25", (documents @ query.T).toarray().ravel())):
             scores = settled(scores)[rows]
@@ -73,19 +72,16 @@ def ranks(index, asked):
     return {way: np.array(of_way) for way, of_way in found.items()}
 
 
-def figures(ranks):
+def figures(asked, ranks):
     """Ranks (q,) → metric → (value, low, high)."""
     reciprocal = 100 / ranks
     return {"hit@1": per_cent(ranks <= 1), "hit@5": per_cent(ranks <= 5),
             "MRR": (reciprocal.mean(), *bootstrap_interval(np.mean, reciprocal))}
 
 
-def lead(found):
-    """A sentence: is the search ahead of the better of TF-IDF and BM25? found: from `ranks`"""
-    search, _, *of_words = found
-    best = max(of_words, key=lambda way: (found[way] == 1).mean())
-    gap = difference(np.mean, *(100.0 * (found[way] == 1) for way in (search, best)))
-    return f"The search {verdict(gap)} {best}: hit@1 {cell(gap, '+.1f')}, paired."
+def title(name, asked):
+    """The table's heading, with the number of queries."""
+    return f"{name}: {len(asked):,} queries; hit@k in per cent, MRR × 100"
 
 
 @errors_in_one_line()
@@ -103,8 +99,9 @@ def main(argv=None):
     index = index_of(encoder, rows_of_file(options.rows, reading))
     asked = read_queries(options.queries, index.texts, options.encoding)
     found = ranks(index, asked)
-    print(f"{len(asked):,} queries, {np.count_nonzero(index.copies):,} different rows\n\n"
-          f"{grid({way: figures(of_way) for way, of_way in found.items()})}\n\n{lead(found)}")
+    words = {way: found.pop(way) for way in ("TF-IDF", "BM25")}
+    name = f"{options.rows.name}, {len(index.distinct):,} different rows"
+    print(show(Measured("search", name, asked, found, words)))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,10 @@
 """Semantic textual similarity: do embeddings agree with people? (the paper's §4.3, Tables 3, 4)
 
-    python -m convsim_mini.evaluation.sts RUN [--data DIR]
-
 The figure is Pearson's r between people's scores and −arccos of the cosine, or, in a second row,
 the cosine itself. All baselines are cosines: of words, and of the run's embeddings of words. The
-data are the STS Benchmark and, not in the paper, SICK's trial set and SemEval's STS of 2012 to
-2016; a year's figures are means over its sets, plain and weighted by numbers of pairs, as in
-SentEval. "three genres" are for choosing between recipes: all of train and dev but 1,000 pairs,
-with the same weight for captions, forums and news.
+data are the STS Benchmark and, not in the paper, SemEval's STS of 2012 to 2016, whose figure is the
+mean of r over a year's sets. "three genres" are for choosing between recipes: all of train and dev
+but 1,000 pairs, with the same weight for captions, forums and news.
 """
 
 from pathlib import Path
@@ -35,8 +32,6 @@ BENCHMARK = DataSet("the STS Benchmark", ("sts-train.csv", "sts-dev.csv", "sts-t
                     ("stsbenchmark",))
 # year → set → its official number of scored pairs, without SMT of 2013, which is not free
 COUNTS = msgspec.json.decode(Path(__file__).with_name("sts_years.json").read_bytes())
-SICK = DataSet("SICK", ("SICK_trial.txt",), ("SICK", "downstream/SICK", "senteval/downstream/SICK"))
-OF_SICK = "id", "sentence1", "sentence2", "score"    # its columns, below a header
 GENRES = "three genres"
 HELD_BACK, SEED = 1_000, 2018    # pairs of train that no choice may look at: see `held_back`
 SEMEVAL = DataSet("SemEval's STS", COUNTS, ("STS", "downstream/STS", "senteval/downstream/STS"))
@@ -46,10 +41,10 @@ class StsRow(msgspec.Struct):
     """a score from 0 to 5 and two sentences, separated by tabs (in the benchmark, columns 5 to 7,
     after genre, file, year and id)"""
 
+    genre: str
     score: Annotated[float, msgspec.Meta(ge=0, le=5)]
     sentence1: str
     sentence2: str
-    genre: str = SICK.name
 
 
 class Sts(NamedTuple):
@@ -67,17 +62,10 @@ def find(data, run=None):
     if data is None:
         return {BUILT_IN: OWN}
     found = {path.stem.removeprefix("sts-"): path
-             for files in find_files([BENCHMARK, SICK, SEMEVAL], data).values()
+             for files in find_files([BENCHMARK, SEMEVAL], data).values()
              for path in files.values()}
     both = [found[split] for split in ("train", "dev") if split in found]
     return found | ({GENRES: both} if len(both) == 2 else {})
-
-
-def read_splits(folder, *names):
-    """The Sts of each split in DIR or DIR/stsbenchmark. Raises UserError if one is missing."""
-    wanted = [f"sts-{name}.csv" for name in names]
-    files = find_files([BENCHMARK._replace(files=wanted, needed=wanted)], folder)[BENCHMARK.name]
-    return [read(files[name]) for name in wanted]
 
 
 def held_back(train):
@@ -94,21 +82,19 @@ def to_choose_between(train, dev):
 
 
 def read(path):
-    """The Sts of a file of the STS Benchmark or SICK, of a year's folder, or of a list of train and
-    dev. Raises UserError.
+    """The Sts of a file of the STS Benchmark, of a year's folder, or of a list of train and dev.
 
-    The file is tab-separated, without header or quoting. If read as quoted CSV, the official files
-    lose 38 and 30 rows.
+    A file is tab-separated, without header or quoting: read as quoted CSV, the official ones would
+    lose 38 and 30 rows. Raises UserError.
     """
     if isinstance(path, list):
         return to_choose_between(*map(read, path))
     if path.is_dir():
-        rows = [row for of_set in COUNTS[path.name].items() for row in _set(path, *of_set)]
+        rows = [row for of_set in COUNTS[path.name] for row in _set(path, of_set)]
     else:
-        names, header = (OF_SICK, 1) if path.name in SICK.files else (COLUMNS, 0)
-        lines = enumerate(lines_of(path, BENCHMARK.name)[header:], start=1 + header)
+        lines = enumerate(lines_of(path, BENCHMARK.name), start=1)
         rows = [*rows_of(path, StsRow, (
-            (number, dict(zip(names, line.rstrip("\r").split("\t"))))
+            (number, dict(zip(COLUMNS, line.rstrip("\r").split("\t"))))
             for number, line in lines if line.strip()))]
     if not rows:
         raise UserError(f"{path}: is empty; expected a file of {BENCHMARK.name}")
@@ -118,7 +104,7 @@ def read(path):
                [row.sentence1 for row in rows], [row.sentence2 for row in rows], path.is_dir())
 
 
-def _set(folder, name, count):
+def _set(folder, name):
     """The StsRows of one set of a year.
 
     STS.input.SET.txt holds two sentences per line and, in 2016, their sources. STS.gs.SET.txt holds
@@ -127,14 +113,12 @@ def _set(folder, name, count):
     inputs, gold = (folder / f"STS.{kind}.{name}.txt" for kind in ("input", "gs"))
     texts, scores = (lines_of(path, SEMEVAL.name) for path in (inputs, gold))
     sides = (dict(zip(COLUMNS[5:], map(str.strip, text.split("\t")))) for text in texts)
-    rows = [*rows_of(gold, StsRow, (
+    if len(scores) != len(texts):
+        raise UserError(f"{gold}: {len(scores):,} lines; expected {len(texts):,}, as in "
+                        f"{inputs.name}; fetch both again with SentEval's own script")
+    return rows_of(gold, StsRow, (
         (number, {"genre": name, "score": score, **both})
-        for number, (both, score) in enumerate(zip(sides, scores), start=1) if score.strip()))]
-    if len(rows) != count or len(scores) != len(texts):
-        raise UserError(f"{gold}: {len(rows):,} scores in {len(scores):,} lines; expected "
-                        f"{count:,}, and {len(texts):,} lines as in {inputs.name}; fetch both "
-                        "again with SentEval's own script")
-    return rows
+        for number, (both, score) in enumerate(zip(sides, scores), start=1) if score.strip()))
 
 
 def scores(run, sts, encode):
@@ -166,22 +150,17 @@ def title(name, sts):
 
 
 def figures(sts, similarity):
-    """Pearson's r of all pairs and of each genre, Spearman's rho of all; × 100.
+    """Pearson's r of all pairs and of each genre, and Spearman's rho of all; × 100.
 
-    For a mean: over its sets, plain and weighted by numbers of pairs; then r of each set.
-    similarity: (n,) → metric → (value, low, high)
+    For a mean: that of the r of its sets, and each of them. similarity: (n,) → metric → (value,
+    low, high)
     """
     similarity = settled(similarity)
-    pairs = by_genre(sts, similarity)
-    r = {genre: correlation(*of_genre) for genre, of_genre in pairs.items()}
-    if not sts.is_mean:
-        return {"r": correlation(similarity, sts.labels), **r,
-                "rho": without_interval(100 * spearman(similarity, sts.labels))}
-    of_sets = {"r": [value for value, *_ in r.values()],
-               "rho": [100 * spearman(*of_set) for of_set in pairs.values()]}
-    weights = {"mean": None, "weighted": [len(labels) for _, labels in pairs.values()]}
-    return {f"{kind} {name}": without_interval(np.average(values, weights=weights[kind]))
-            for kind in weights for name, values in of_sets.items()} | r
+    r = {genre: correlation(*of_genre) for genre, of_genre in by_genre(sts, similarity).items()}
+    if sts.is_mean:
+        return {"mean r": without_interval(np.mean([value for value, *_ in r.values()])), **r}
+    rho = without_interval(100 * spearman(similarity, sts.labels))
+    return {"r": correlation(similarity, sts.labels), **r, "rho": rho}
 
 
 def by_genre(sts, similarity):
@@ -228,8 +207,3 @@ def texts_of(sts):
 def sides(sts):
     """The places of the two sentences of each pair in texts_of: int (n,), (n,)."""
     return np.arange(2 * len(sts.sentences1)).reshape(2, -1)
-
-
-if __name__ == "__main__":
-    from .__main__ import main
-    main(None, "sts")

@@ -1,4 +1,4 @@
-"""Look at a run in a browser: replies, words, neighbours, attention, a map, curves.
+"""Look at a run in a browser: replies, words, neighbours, attention.
 
     python -m convsim_mini.explore RUN [--port N] [--host NAME:PORT]
 
@@ -12,14 +12,9 @@ import json
 import secrets
 import sys
 import threading
-import time
 import webbrowser
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Annotated
-
-import msgspec
 
 from ..fast.threads import use_all_cores
 from ..common.cli import UserError, errors_in_one_line, user_errors
@@ -30,16 +25,7 @@ from .panels import PANELS, Explored, fields
 FILES = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
 LINKS = "\n".join(f'<a href="#{name}" data-fields="{" ".join(fields(name))}">{name.title()}</a>'
                   for name in PANELS)
-LONGEST_QUESTION = 100_000    # bytes of a question
 POLICY = "default-src 'self'; img-src data:; frame-ancestors 'none'"    # nothing from elsewhere
-
-
-class Asked(msgspec.Struct):
-    """A question, as the page sends it."""
-
-    sentence: str = ""
-    compared: str = ""
-    word: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Server(ThreadingHTTPServer):
@@ -55,19 +41,14 @@ class Server(ThreadingHTTPServer):
                       f"localhost:{self.server_port}"]
         self.address = f"http://{self.hosts[0]}/{self.token}/"
 
-    # without descriptors, `accept` fails at once, and is tried again
-    service_actions = staticmethod(lambda: time.sleep(0.01))
-
     def handle_error(self, request, client_address):
-        """Say nothing about a connection that broke or was idle."""
+        """Say nothing about a connection that broke, as when a page is left."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 
 
 class Handler(BaseHTTPRequestHandler):
-    """GET returns a file of the page, POST a panel's answer to a question (an Asked, as JSON)."""
-
-    timeout = 30    # seconds for a request to arrive
+    """GET returns a file of the page, POST a panel's answer to a question: its fields, as JSON."""
 
     def do_GET(self):
         if (name := self.allowed(FILES)) is not None:
@@ -77,16 +58,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         if panel := self.allowed(PANELS):
-            try:
-                size = range(LONGEST_QUESTION).index(int(self.headers["Content-Length"]))
-                asked = msgspec.json.decode(self.rfile.read(size), type=Asked)
-            except (TypeError, ValueError, msgspec.DecodeError):    # of the length; of the JSON
-                self.send(400, "text/plain", "Expected a question in JSON.")
-                return
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            question = {name: asked[name] for name in fields(panel)}
             try:
                 with self.server.lock:                        # a model takes all cores
-                    answer = PANELS[panel](self.server.explored,
-                                           **{name: getattr(asked, name) for name in fields(panel)})
+                    answer = PANELS[panel](self.server.explored, **question)
             except UserError as error:
                 answer = {"status": str(error)}
             answer["about"] = PANELS[panel].__doc__
@@ -107,13 +83,12 @@ class Handler(BaseHTTPRequestHandler):
         self.send(403, "text/plain", f"Open the address that the command printed.{more}")
 
     def send(self, code, kind, text):
-        """Send a text, unless the browser is no longer waiting for it."""
-        with suppress(ConnectionError):
-            self.send_response(code)
-            self.send_header("Content-Security-Policy", POLICY)
-            self.send_header("Content-Type", f"{kind}; charset=utf-8")
-            self.end_headers()
-            self.wfile.write(text.encode(errors="replace"))
+        """Send a text as the response."""
+        self.send_response(code)
+        self.send_header("Content-Security-Policy", POLICY)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(text.encode(errors="replace"))
 
     def log_message(self, *arguments):
         """Log nothing, because a log would show the token."""

@@ -37,19 +37,6 @@ function makeTable([caption, head, rows]) {
     make("thead", {}, row("th", head)), make("tbody", {}, ...rows.map(cells => row("td", cells)))));
 }
 
-// points: each [text, place from 0 to 1, share of blue]; the last is your sentence
-function makeMap(points) {
-  const dots = points.map(([text, [x, y], share]) => {
-    const dot = make("i", {title: text});
-    dot.style.cssText = `left: ${98 * x}%; top: ${97 * y}%; --share: ${100 * share}%`;
-    return dot;
-  });
-  return make("div", {class: "map", role: "img", "aria-label": "Map of sentences"}, ...dots);
-}
-
-const makeImage = png => make("img", {
-  src: `data:image/png;base64,${png}`, alt: "Curves of loss and P@N"});
-
 // Ask the open panel, and show its answer unless a newer question has been asked by then.
 async function ask() {
   clearTimeout(timer);
@@ -61,12 +48,11 @@ async function ask() {
 }
 
 // A button that has the focus keeps it.
-function show({about = "", status, map, images = [], tables = []}) {
+function show({about = "", status, tables = []}) {
   const focus = [...shown.querySelectorAll("button")].indexOf(document.activeElement);
   byId("about").textContent = about;
   byId("status").textContent = status;
-  shown.replaceChildren(...map ? [makeMap(map)] : [], ...images.map(makeImage),
-                        ...tables.map(makeTable));
+  shown.replaceChildren(...tables.map(makeTable));
   shown.querySelectorAll("button")[focus]?.focus();
 }
 

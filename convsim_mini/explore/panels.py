@@ -1,12 +1,10 @@
 """The panels: each is a function of an Explored run and of those fields on the page that it reads.
 
-Each returns a dict that page.js shows: a `status`; `tables` of (caption, head, rows); a `map`; PNG
-`images`. A cell is a text, a number, or a dict: its `content`, a `note` below it and, for a button,
-the `word` that a click asks for, and whether it is shown as `pressed`. The page shows the panels'
-docstrings.
+Each returns a dict that page.js shows: a `status`, and `tables` of (caption, head, rows). A cell is
+a text, a number, or a dict: its `content`, a `note` below it and, for a button, the `word` that a
+click asks for, and whether it is shown as `pressed`. The page shows the panels' docstrings.
 """
 
-from base64 import b64encode
 from functools import cached_property
 from inspect import signature
 from itertools import chain, islice
@@ -14,16 +12,16 @@ from itertools import chain, islice
 import numpy as np
 
 from ..config import TITLES
-from ..core.transformer import attention_weights
+from ..core.model import embed
 from ..core.text import tokenize
+from ..core.transformer import attention_weights
 from ..inference.index import index_of
 from ..inference.rows import LINE, rows_of_texts
 from ..inference.replies import best_replies, pairs_of_run, replies_of_run
 from ..inference.sentence_encoder import encoder_of
 
-REPLIES, PAIRS, POINTS, NEAREST = 5, 20_000, 1_000, 10
+REPLIES, PAIRS, NEAREST = 5, 20_000, 10
 LONGEST = 100    # words of a sentence of Compare, which embeds it again without each of them
-MEASURED = {"P@1": "dev_p1", "P@3": "dev_p3", "P@10": "dev_p10", "loss": "dev_loss"}
 
 
 class Explored:
@@ -42,14 +40,6 @@ class Explored:
         """An Index of the distinct texts in the first 20,000 pairs of the run."""
         texts = {*chain.from_iterable(islice(pairs_of_run(self.run.config), PAIRS))}
         return index_of(self.encoder, rows_of_texts(sorted(texts)))
-
-    @cached_property
-    def map(self):
-        """1,000 of the `lines`: vectors, texts, and the two axes along which they differ most."""
-        some = slice(0, None, max(1, len(self.lines) // POINTS))
-        vectors, texts = (every[some][:POINTS] for every in (self.lines.vectors, self.lines.texts))
-        axes = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)[2]
-        return vectors, texts, axes[:2]
 
 
 def marked(explored, tokens):
@@ -76,7 +66,7 @@ def compare(explored, compared):
     if not 2 <= len(sentences) <= 8 or max(map(len, tokens)) > LONGEST:
         return {"status": f"Type two to eight sentences of up to {LONGEST} words, one per line."}
     without = [some[:n] + some[n + 1:] for some in tokens[:2] for n in range(len(some))]
-    vectors = explored.encoder.embed(explored.run.vocabulary.pack(tokens + without))
+    vectors = embed(explored.encoder.model, explored.run.vocabulary.pack(tokens + without))
     whole, *shorter = np.split(vectors, [len(tokens), len(tokens) + len(tokens[0])])
     rows = zip(sentences, (whole @ whole.T).tolist())
     tables = [("cosine", ["", *map(str, range(1, len(sentences) + 1))],
@@ -117,33 +107,7 @@ def attention(explored, sentence, word=0):
         for number, layer in enumerate(weights[:, :, word].tolist(), start=1)]}
 
 
-def sentence_map(explored, sentence):
-    """Corpus lines along the two axes on which they differ most. The bluer a line, the nearer its
-    vector is to your sentence's. Lesson 22, The shape of the space, explains this."""
-    vectors, texts, axes = explored.map
-    yours = explored.encoder.encode([sentence])
-    places = np.concatenate([vectors, yours]) @ axes.T
-    places = (places - places.min(axis=0)) / np.ptp(places, axis=0)       # 0 to 1
-    cosines = vectors @ yours[0]
-    shares = np.maximum(0, cosines / np.abs(cosines).max()).tolist()
-    return {"status": f"Your sentence, the orange square, among {len(texts):,} others.",
-            "map": [*zip([*texts, "yours"], places.tolist(), [*shares, 1])]}
-
-
-def learning(explored):
-    """Loss and P@N during training. P@N is the share of messages whose true reply is among the best
-    N of 100. The figure is in the run's folder. Lesson 18, Train it, explains such curves."""
-    run = explored.run
-    path = run.folder / "curves.png"
-    images = [b64encode(path.read_bytes()).decode()] if path.exists() else []
-    rows = [[f"{record['step']:,}", *(str(record[name]) for name in MEASURED.values())]
-            for record in run.measured]
-    return {"status": f"The run uses the weights of step {run.step:,}.", "images": images,
-            "tables": [("Measured on dev", ["step", *MEASURED], rows)]}
-
-
-PANELS = {"compare": compare, "reply": reply, "neighbours": neighbours, "attention": attention,
-          "map": sentence_map, "learning": learning}
+PANELS = {"compare": compare, "reply": reply, "neighbours": neighbours, "attention": attention}
 
 
 def fields(panel):

@@ -45,15 +45,17 @@ def write_model(folder, encoder, int8=False):
         arrays[TABLE] = in_8_bits(encoder.model.params[TABLE])
     np.savez(folder / "model.npz", bigrams=encoder.model.bigrams, **arrays)
     code = Path(sys.modules[ENCODERS[config.encoder].forward.__module__].__file__)
-    settings = {"module": code.stem, "vocabulary": dataclasses.asdict(encoder.vocabulary),
+    files = {path.stem: path for path in Path(PACKAGE, "core").glob("*.py")}
+    module = code.stem if code in files.values() else f"own_{code.stem}"
+    (folder / "core").mkdir()
+    for name, path in (files | {module: code}).items():       # an encoder of one's own imports core
+        text = re.sub(r"^from convsim_mini\.core\.?", "from .", path.read_text(encoding="utf-8"),
+                      flags=re.MULTILINE)
+        write_text(folder / "core" / f"{name}.py", text)
+    settings = {"module": module, "vocabulary": dataclasses.asdict(encoder.vocabulary),
                 "model": dataclasses.asdict(config)}
     write_text(folder / "settings.json", json.dumps(settings))
-    write_text(folder / "modules.json", json.dumps(MODULES, indent=2) + "\n")
-    (folder / "core").mkdir()
-    for path in (code, *Path(PACKAGE, "core").glob("*.py")):
-        text = path.read_text(encoding="utf-8")               # of an encoder of one's own, perhaps
-        text = re.sub(r"^from convsim_mini\.core\.?", "from .", text, flags=re.MULTILINE)
-        write_text(folder / "core" / path.name, text)
+    write_text(folder / "modules.json", json.dumps(MODULES, indent=2))
     for name in ("model.py", "torch_module.py"):
         write_text(folder / name, Path(PACKAGE, "export", name).read_text(encoding="utf-8"))
 
@@ -66,26 +68,15 @@ def in_8_bits(table):
     return pairs
 
 
-def training_data(run):
-    """The files that a Run was trained on, its steps and its batch size, as text."""
-    config = run.config
-    pairs = [Path(path).name for path in config.pairs] or ["chitchat-dataset"]
-    files = [] if config.task == "nli" else pairs
-    if config.nli_task:
-        files.append("SNLI")
-    before = f" It started from the run {Path(config.init).name}." if config.init else ""
-    return (f"{', '.join(files)}. Training took {run.step:,} steps, with "
-            f"batches of {config.optim.batch_size:,} pairs.{before}")
-
-
-def card(run, encoder, folder, measured, bits):
+def card(run, folder, measured, bits):
     """The model card, the folder's README.md. measured: r of the vectors; bits: of the table"""
-    name = folder.resolve().name
+    config, name = run.config, folder.resolve().name
+    data = [Path(path).name for path in config.pairs] or ["chitchat-dataset"]
+    data += ["SNLI"] if config.nli else []
     return Path(PACKAGE, "export/card.md").read_text(encoding="utf-8").format(
-        title=name, quoted=json.dumps(name, ensure_ascii=False), numbers=encoder.dimension,
-        encoder=TITLES.get(run.config.model.encoder, run.config.model.encoder),
-        data=training_data(run), measured=measured, note=sts.OWN_NOTE,
-        bits=bits)
+        title=name, quoted=json.dumps(name, ensure_ascii=False), numbers=config.model.layers[-1],
+        encoder=TITLES.get(config.model.encoder, config.model.encoder), data=", ".join(data),
+        steps=run.step, measured=measured, note=sts.OWN_NOTE, bits=bits)
 
 
 @errors_in_one_line()
@@ -105,13 +96,10 @@ def main(argv=None):
         cosines = (np.vecdot(*sts.unit_vectors(one.encode, pairs))
                    for one in (encoder, open_exported(folder)))
         of_run, of_folder = (cell(sts.figures(pairs, some)["r"]) for some in cosines)
-        compared = f"{of_folder} (the run itself: {of_run})"
-        write_text(folder / "README.md",
-                   card(run, encoder, options.out, compared, 8 if options.int8 else 16))
-    print(f"STS built-in set, r × 100: the run {of_run}, the folder {of_folder}")
-    megabytes = sum(path.stat().st_size for path in options.out.rglob("*")) / 1e6
-    print(f"{options.out}/README.md says how to use the folder ({megabytes:,.0f} MB). It names no "
-          "license yet: choose one before you publish the folder.")
+        measured, bits = f"{of_folder} (the run itself: {of_run})", 8 if options.int8 else 16
+        write_text(folder / "README.md", card(run, options.out, measured, bits))
+    print(f"STS built-in set, r × 100: the run {of_run}, the folder {of_folder}\n"
+          f"{options.out}/README.md says how to use the folder. It names no license yet.")
 
 
 if __name__ == "__main__":

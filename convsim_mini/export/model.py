@@ -18,10 +18,10 @@ def load(folder=Path(__file__).parent):
     """A folder's encoder: a BiEncoder from the folder's own core/."""
     settings = json.loads(Path(folder, "settings.json").read_text(encoding="utf-8"))
     core = package(Path(folder, "core").absolute())
-    text, model, bi_encoder, _ = (import_module(f"{core}.{name}") for name in (
-        "text", "model", "bi_encoder", settings["module"]))
+    text, model, _ = (import_module(f"{core}.{name}") for name in (
+        "text", "model", settings["module"]))
 
-    class Encoder(bi_encoder.BiEncoder):
+    class Encoder(model.BiEncoder):
         def __reduce__(self):                                 # a copy is opened from the folder
             return load, (Path(folder).absolute(),)
 

@@ -6,12 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..common.cli import UserError
-
 FILES = ("layers.cu", "embeddings.cu", "attention.cu", "optim.cu")
 HERE = Path(__file__).parent
-OWN_ARRAYS = 1024            # bytes of shared memory that the code of a kernel may declare
-WITHOUT_ASKING = 48 * 1024   # bytes of it that any block may have
+WITHOUT_ASKING = 48 * 1024    # bytes of shared memory that any block may have
 
 
 def source(file, dtype, width=64):
@@ -44,39 +41,20 @@ def _pointer(x):
     return x
 
 
-@cache
-def elementwise(*code):
-    """CuPy's ElementwiseKernel of this code, compiled at its first call."""
-    import cupy
-    return cupy.ElementwiseKernel(*code)
-
-
-def like(x, *shape, dtype=None):
-    """A new, uninitialised array like x, possibly of another shape or dtype."""
-    import cupy
-    return cupy.empty(shape or x.shape, dtype or x.dtype)
-
-
 def launch(kernel, blocks, threads, *arguments, dtype=None, shared=0, width=64):
     """Start the kernel "file.name" on the current stream. It runs after this function returns.
 
     blocks, threads: tuples; dtype: what `real` is, by default the first array's dtype; shared: how
     many `real` numbers each block has in shared memory; width: see `source`. Arguments are numbers,
     C-contiguous arrays or None (a null pointer). Raises ValueError for a wrong number of arguments
-    or an array that is not C-contiguous, UserError if the device has too little shared memory.
+    or an array that is not C-contiguous.
     """
     if 0 in blocks:                                           # CuPy would start one
         return
     dtype = dtype or next(x for x in arguments if x is not None).dtype
     function, makers = _kernel(kernel, dtype, width)
     shared *= dtype.itemsize
-    if shared > WITHOUT_ASKING - OWN_ARRAYS:
-        import cupy
-        most = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"] - OWN_ARRAYS
-        if shared > most:
-            raise UserError(f"--device gpu: {kernel} needs {shared:,} bytes of shared memory, the "
-                            f"device has {most:,}; use more --model.heads or a smaller "
-                            "--model.embedding_dim")
+    if shared > WITHOUT_ASKING:
         function.max_dynamic_shared_size_bytes = shared
     function(blocks, threads, [make(x) for make, x in zip(makers, arguments, strict=True)],
              shared_mem=shared)

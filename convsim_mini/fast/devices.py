@@ -1,14 +1,9 @@
-"""Where to compute, on the host or on a GPU, and the name of that hardware."""
-
-import platform
-import re
-from pathlib import Path
+"""Where to compute: on the host or on a GPU."""
 
 import numpy as np
 
 from ..common.cli import UserError, python_m
 from . import install
-from .threads import number_of_cores
 
 INSTALL_CUPY = ('pip install "cupy-cuda12x[ctk]>=14,<15"   (CUDA 13 drivers: '
                 '"cupy-cuda13x[ctk]>=14,<15")')
@@ -28,8 +23,6 @@ def device_module(device, precision="tf32", number=0):
     try:
         import cupy
         import cupy._core._routines_linalg as linalg
-        if int(cupy.__version__.split(".")[0]) < 14:          # its argsort waits for the GPU
-            raise ImportError(f"CuPy 14 is needed, found {cupy.__version__}")
         found = cupy.cuda.runtime.getDeviceCount()
         cupy.cuda.Device(min(number, found - 1)).use()
         capability = int(cupy.cuda.Device().compute_capability)    # "90": 9.0; no TF32 before 8.0
@@ -48,14 +41,3 @@ def device_module(device, precision="tf32", number=0):
                         "start one worker per GPU, and let every worker see all GPUs")
     install(cupy)
     return cupy
-
-
-def machine(xp):
-    """The name of the GPU, or of the processor with its cores in use."""
-    if xp is not np:
-        return xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)["name"].decode()
-    info = Path("/proc/cpuinfo")                              # Linux
-    told = info.read_text(encoding="utf-8") if info.exists() else ""
-    names = re.findall(r"model name\s*:\s*(.+)", told)
-    name = (names or [platform.processor() or platform.machine()])[0]
-    return f"{name}, {number_of_cores()} cores"

@@ -3,9 +3,11 @@
 All cores share the work, and a table's rows are updated as many at a time as fit in a core's cache.
 """
 
+from itertools import chain
+
 import numpy as np
 
-from ..core import attention, optim
+from ..core import optim
 from ..core.embeddings import joined, sum_rows as sum_rows_plainly
 from ..core.packed import Packed
 from .threads import fair_shares, on_all_cores, product
@@ -15,19 +17,12 @@ AT_ONCE = 512   # rows of a table that fit a core's cache: 0.6 MB at width 300
 matmul = product
 
 
-# ---------------------------------------------------------------- embeddings.py
-
 def sum_rows(table, packed):
     """As in core, but threads share the sentences."""
-    y = np.empty((len(packed.offsets) - 1, table.shape[1]), table.dtype)
-
     def sum_part(part):
-        y[part] = sum_rows_plainly.plain(table, packed.part(part.start, part.stop))
-    on_all_cores(sum_part, fair_shares(packed.offsets[:-1]))
-    return y
+        return sum_rows_plainly.plain(table, packed.part(part.start, part.stop))
+    return np.concatenate(on_all_cores(sum_part, fair_shares(packed.offsets[:-1])))
 
-
-# ---------------------------------------------------------------- optim.py
 
 def update_rows(table, parts, rate, squares=None):
     """Sort faster; then all cores update rows, as many at a time as fit in a cache."""
@@ -53,33 +48,10 @@ def by_row(grad):
     return rows[begins[:-1]], Packed(grad.sources[order], begins)
 
 
-# ---------------------------------------------------------------- attention.py
-
-def attention_forward(qkv, offsets, heads, dropout=attention.NO_DROPOUT):
-    """As in core, but threads share the groups of sentences."""
-    y = np.empty((len(qkv), qkv.shape[1] // 3), qkv.dtype)
-    sentences = attention.groups(offsets, heads)
-
-    def attend(group):
-        return attention.attend_forward(group, qkv, y, heads, dropout)
-    p, factors = zip(*each_group(attend, sentences))
-    return y, attention.AttentionCache(qkv, sentences, heads, p, factors)
-
-
-def attention_backward(dy, cache):
-    """As in core, but threads share the groups of sentences; each group writes its own rows."""
-    dqkv = np.empty_like(cache.qkv)
-
-    def attend(group, p, factor):
-        attention.attend_backward(group, p, factor, dy, dqkv, cache)
-    each_group(attend, cache.sentences, cache.p, cache.factors)
-    return dqkv
-
-
-def each_group(function, sentences, *others):
-    """Call function(group, …) for each Group with its items of `others` → the list of results."""
+def each_group(function, x, sentences, *others):
+    """As in core, but threads share the groups."""
     items = list(zip(sentences, *others))
     scores = [group.length * (group.last - group.first) for group in sentences]
     shares = fair_shares(np.cumsum([0, *scores[:-1]]))
     parts = on_all_cores(lambda share: [function(*item) for item in items[share]], shares)
-    return [result for part in parts for result in part]
+    return [*chain.from_iterable(parts)]

@@ -5,28 +5,25 @@ The kernels are CUDA C, in the .cu files; comments there say what a block, a war
 Results are the same up to rounding; dropout draws the same bits. No function waits for the device.
 """
 
+import cupy
 import numpy as np
 
-from ..core.dropout import NO_DROPOUT
+from ..core import layers
 from ..core.embeddings import joined
 from ..core.transformer_layers import EPSILON
-from .cuda import elementwise, launch, like
+from .cuda import launch
 
 PARAMETERS = np.dtype([(name, np.uint64, 96)                  # struct Parameters in optim.cu
                        for name in ("p", "grad", "mean", "square", "size")])
 WARP = (32,)    # threads
 
 
-def _bits(dropout):
-    """A Dropout as the kernels take it: its key, and its rate in 256ths."""
-    return dropout.key, round(256 * dropout.rate)
+def like(x, *shape):
+    """A new, uninitialised array like x, possibly of another shape."""
+    return cupy.empty(shape or x.shape, x.dtype)
 
 
-# ---------------------------------------------------------------- layers.py to losses.py
-
-def tanh_backward(dy, cache):
-    return elementwise("T dy, T y", "T dx", "dx = dy * (1 - y * y)", "tanh_backward")(dy, cache)
-
+tanh_backward = cupy.fuse(layers.tanh_backward.plain)
 
 
 def sum_rows(table, packed):
@@ -37,19 +34,17 @@ def sum_rows(table, packed):
     return y
 
 
-def batch_softmax_forward(u, v, scale=1.0, first=0):
-    losses, duv = like(u, len(u)), u @ v.T                    # of dloss = 1
-    launch("layers.softmax_rows", (len(u),), WARP, duv, losses, len(v), first, scale)
-    return losses.sum(), (u, v, duv)
+def cross_entropy_forward(logits, labels):
+    losses, difference = like(logits, len(logits)), like(logits)          # p − δ
+    labels = labels.astype(np.int64, copy=False)
+    launch("layers.cross_entropy", (len(logits),), WARP, logits, labels, losses, difference,
+           logits.shape[1])
+    return losses.mean(), difference
 
 
-def batch_softmax_backward(dloss, cache):
-    u, v, duv = cache
-    duv = duv if dloss == 1 else duv * dloss
-    return duv @ v, duv.T @ u
+def cross_entropy_backward(dloss, difference):
+    return difference * (dloss / len(difference))
 
-
-# ---------------------------------------------------------------- optim.py
 
 def update_rows(table, parts, rate, squares=None):
     grad, d = joined(parts), table.shape[1]
@@ -82,39 +77,22 @@ def _update(arrays, *numbers):
         launch("optim.update", (64, len(some)), (256,), table, *numbers, dtype=params[0].dtype)
 
 
-# ---------------------------------------------------------------- dropout.py, attention.py
-
-def dropout_forward(x, dropout):
-    bits = _bits(dropout)
-    return dropout_backward(x, bits), bits
-
-
-def dropout_backward(dy, bits):
-    if not bits[1]:
-        return dy
-    dx = like(dy)
-    launch("layers.dropout", (-(-dy.size // 256),), (256,), dy, dx, dy.size, *bits)
-    return dx
-
-
-def attention_forward(qkv, offsets, heads, dropout=NO_DROPOUT):
-    N, d, bits = len(qkv), qkv.shape[1] // 3, _bits(dropout)
+def attention_forward(qkv, offsets, heads):
+    N, d = len(qkv), qkv.shape[1] // 3
     y, log_sums, m = like(qkv, N, d), like(qkv, N, heads), d // heads
-    launch("attention.attention_forward", (heads * (len(offsets) - 1),), (128,), qkv, offsets, y,
-           log_sums, heads, *bits, shared=64 * (m | 1) + 16 * (m + 32), width=m)
-    return y, (qkv, offsets, heads, bits, y, log_sums)        # log Σ_j e^s_ij of each i: (N, h)
+    launch("attention.attention_forward", (heads * (len(offsets) - 1),), (256,), qkv, offsets, y,
+           log_sums, heads, shared=64 * (m | 1), width=m)
+    return y, (qkv, offsets, heads, y, log_sums)              # log Σ_j e^s_ij of each i: (N, h)
 
 
 def attention_backward(dy, cache):
-    qkv, offsets, heads, bits, y, log_sums = cache
+    qkv, offsets, heads, y, log_sums = cache
     dqkv, m = like(qkv), y.shape[1] // heads
     dots = (dy * y).reshape(len(y), heads, m).sum(axis=2)     # Σ_j p_ij dp_ij of each i: (N, h)
-    launch("attention.attention_backward", (heads * (len(offsets) - 1),), (128,), dy, qkv, offsets,
-           log_sums, dots, dqkv, heads, *bits, shared=64 * (m | 1) + 16 * (2 * m + 64), width=m)
+    launch("attention.attention_backward", (heads * (len(offsets) - 1),), (256,), dy, qkv, offsets,
+           log_sums, dots, dqkv, heads, shared=64 * (m | 1), width=m)
     return dqkv
 
-
-# ---------------------------------------------------------------- transformer_layers.py
 
 def layer_norm_forward(x, weight, bias):
     y, normal, scale = like(x), like(x), like(x, len(x), 1)
@@ -129,3 +107,16 @@ def layer_norm_backward(dy, cache):
     launch("layers.layer_norm_backward", (len(dy),), WARP, dy, normal, scale, weight, dx,
            dy.shape[1])
     return dx, (dy * normal).sum(axis=0), dy.sum(axis=0)
+
+
+def dropout_forward(x, dropout):
+    bits = dropout.key, round(256 * dropout.rate)             # as the kernel takes them
+    return dropout_backward(x, bits), bits
+
+
+def dropout_backward(dy, bits):
+    if not bits[1]:
+        return dy
+    dx = like(dy)
+    launch("layers.dropout", (-(-dy.size // 256),), (256,), dy, dx, dy.size, *bits)
+    return dx

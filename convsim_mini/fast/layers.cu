@@ -1,4 +1,4 @@
-// Layer norm and the batch softmax, in which a block is one warp and has one row; dropout.
+// Layer norm and the cross-entropy, in which a block is one warp and has one row; dropout.
 
 extern "C" __global__ void layer_norm_forward(const real* x, const real* weight, const real* bias,
                                               real* y, real* normal, real* scale, int d,
@@ -33,23 +33,29 @@ extern "C" __global__ void layer_norm_backward(const real* dy, const real* norma
         dx[c] = s[row] * (dy[c] * weight[c] - mean - normal[c] * along);
 }
 
-// batch_softmax_forward after the product: its gradient, scale (p − δ) / B, overwrites u · v, and
-// `losses` gets each row's share of the loss. The true response of row i is first + i.
-extern "C" __global__ void softmax_rows(real* scores, real* losses, int B, int first, real scale) {
-    real* row = scores + (i64)blockIdx.x * B;
-    real top = MINUS_INFINITY, total = 0, here = scale * row[first + blockIdx.x];
-    for (int j = threadIdx.x; j < B; j += 32) top = max(top, scale * row[j]);
+// `losses` gets each row's −log p(label), and `difference` gets p − δ.
+extern "C" __global__ void cross_entropy(const real* logits, const i64* labels, real* losses,
+                                         real* difference, int c) {
+    i64 row = blockIdx.x;
+    logits += row * c, difference += row * c;
+    real top = MINUS_INFINITY, total = 0;
+    for (int j = threadIdx.x; j < c; j += 32) top = max(top, logits[j]);
     top = warp_max(top);
-    __syncwarp();                                             // all have read `here`
-    for (int j = threadIdx.x; j < B; j += 32) total += row[j] = exp(scale * row[j] - top);
+    for (int j = threadIdx.x; j < c; j += 32) total += exp(logits[j] - top);
     total = warp_sum(total);
-    for (int j = threadIdx.x; j < B; j += 32)
-        row[j] = (row[j] / total - (j == first + blockIdx.x)) * scale / B;
-    if (threadIdx.x == 0) losses[blockIdx.x] = (log(total) + top - here) / B;
+    for (int j = threadIdx.x; j < c; j += 32)
+        difference[j] = exp(logits[j] - top) / total - (j == labels[row]);
+    if (threadIdx.x == 0) losses[row] = log(total) + top - logits[labels[row]];
 }
 
-// dropout_forward and dropout_backward: a thread has one value.
+// dropout_forward and dropout_backward: a thread has one value, whose factor is 0 or 1/(1 − rate).
 extern "C" __global__ void dropout(const real* x, real* y, i64 size, u64 key, int threshold) {
     i64 at = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (at < size) y[at] = x[at] * dropout_factor(key, threshold, at);
+    if (at >= size) return;
+    u64 word = key + at / 8;                                  // SplitMix64's finaliser: core's mixed
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9ull;
+    word = (word ^ word >> 27) * 0x94D049BB133111EBull;
+    word ^= word >> 31;
+    bool kept = (word >> 8 * (at % 8) & 255) >= threshold;
+    y[at] = kept ? x[at] * (real(256) / (256 - threshold)) : real(0);
 }

@@ -6,18 +6,17 @@ NumPy and SciPy release the GIL while they compute, so Python's threads compute 
 import ctypes
 import os
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from functools import cache
 from threading import Lock
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from ..core.arrays import array_module
 from . import install
 
 _own_threads = False
-_lock, _inside, _limits = Lock(), 0, None    # of one_thread: how many threads are in it
+_one_at_a_time = Lock()    # of small products, or a thread would restore another's limit
 LARGE_PRODUCT = 2**23    # multiplications; with fewer, a second thread does not pay off
 
 
@@ -41,15 +40,11 @@ if hasattr(os, "register_at_fork"):                           # a fork has the p
 def on_all_cores(function, parts):
     """[function(part) for part in parts], with each part in its own thread.
 
-    This pays off above 0.1 ms of work. When this thread has done the first part, it also computes
-    the parts that no thread has begun, because a thread may start late on a busy machine.
+    This pays off above 0.1 ms of work.
     """
     first, *others = parts
     running = [_threads().submit(function, part) for part in others]
-    results = [function(first)]
-    for part, task in zip(others, running):
-        results.append(function(part) if task.cancel() else task.result())
-    return results
+    return [function(first), *(task.result() for task in running)]
 
 
 def fair_shares(work):
@@ -63,17 +58,16 @@ def fair_shares(work):
 
 
 def product(a, b):
-    """The matrix product a b: (n, k), (k, m) → (n, m), on either device. They may be transposed.
+    """The matrix product a b on the host: (n, k), (k, m) → (n, m). They may be transposed.
 
-    After `use_all_cores`, the cores share the rows of `a`. Before, a small product on the host gets
-    one thread: BLAS's threads wait for each other by spinning, up to 20 times as long as it takes.
+    After `use_all_cores`, the cores share the rows of `a`. Before, a small product gets one thread:
+    BLAS's threads wait for each other by spinning, up to 20 times as long as the product takes.
     """
-    if array_module(a) is not np:
-        return a @ b
-    if a.size * b.shape[1] < LARGE_PRODUCT:
-        with nullcontext() if _own_threads or len(a) < 2 else one_thread():
+    is_small = a.size * b.shape[1] < LARGE_PRODUCT
+    if is_small and not _own_threads:
+        with _one_at_a_time, _blas().limit(limits=1):
             return a @ b
-    if not _own_threads:
+    if is_small or not _own_threads:
         return a @ b
     y, cores = np.empty((len(a), b.shape[1]), np.result_type(a, b)), number_of_cores()
 
@@ -82,22 +76,6 @@ def product(a, b):
         np.matmul(a[rows], b, out=y[rows])
     on_all_cores(share, range(cores))
     return y
-
-
-@contextmanager
-def one_thread():
-    """Give BLAS one thread in a block; the last thread to leave restores what it had."""
-    global _inside, _limits
-    with _lock:
-        _limits = _limits if _inside else _blas().limit(limits=1)
-        _inside += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _inside -= 1
-            if not _inside:
-                _limits.restore_original_limits()
 
 
 @cache

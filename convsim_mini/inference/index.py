@@ -6,21 +6,22 @@ A search is exact: it reads every vector.
 import json
 import os
 from functools import cached_property
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 
-from ..common.files import load_arrays, locked, new_folder, save_arrays
+from ..common.files import UNREADABLE, load_arrays, locked, new_folder, save_arrays
 from ..common.cli import UserError, python_m, user_errors
 from ..common.lines import chunked
-from ..core.packed import offsets_of
+from ..core.packed import Packed, offsets_of
 from ..core.ranking import settled
+from ..data.layouts import Reading
 from ..data.texts import id_of, misread, text_of, warn_if_misread
 from ..fast.threads import product
-from .rows import LINE, Rows
+from .rows import LINE, Rows, rows_of
 from .tfidf import Tfidf, tfidf_of
 
 FILE = "index.safetensors"    # in an index's folder
@@ -34,7 +35,7 @@ class Hit(NamedTuple):
     """A row that a search found."""
 
     score: float      # meaning + weight · words
-    meaning: float    # cosine of the learned vectors of query and row
+    meaning: float    # dot product of the learned vectors of query and row, as in training
     words: float      # cosine of their TF-IDF; 0 if words have no weight
     number: int       # of the row, from 1; rows without text count
     row: dict[str, Any]    # column → value; for a text file {"line": …}
@@ -54,17 +55,11 @@ class Index:
 
     def __init__(self, encoder, vectors, held):
         self.encoder = encoder    # the SentenceEncoder that made the vectors
-        self.vectors = vectors    # float32 (n, e), unit length
+        self.vectors = vectors    # float32 (n, e); of replies, what the response network gives
         self.held = held          # Rows, each as a JSON object: column → value
 
     def __len__(self) -> int:
         return len(self.vectors)
-
-    def __reduce__(self):                                     # what is computed is left out
-        return Index, (self.encoder, self.vectors, self.held)
-
-    def __repr__(self) -> str:
-        return f'Index({len(self):,} rows, column "{self.held.column}")'
 
     @cached_property
     def texts(self) -> list[str]:
@@ -72,16 +67,19 @@ class Index:
         return [*map(self.held.text, map(self.row, range(len(self))))]
 
     @cached_property
-    def first(self) -> np.ndarray:
-        """For each row, the place of the first row with the same text; −1 without: int64 (n,)."""
-        places = {"": -1}
-        return np.array([places.setdefault(text, place)
-                         for place, text in enumerate(self.texts)], np.int64)
+    def places(self) -> Packed:
+        """The places of the rows with each of the m different texts: Packed of m, in order."""
+        of_text: dict[str, list[int]] = {}
+        for place, text in enumerate(self.texts):
+            if text:
+                of_text.setdefault(text, []).append(place)
+        return Packed(np.array([*chain.from_iterable(of_text.values())], np.int32),
+                      offsets_of([*map(len, of_text.values())]))
 
     @cached_property
-    def copies(self) -> np.ndarray:
-        """For the first row with each text, how many rows have this text; else 0: int64 (n,)."""
-        return np.bincount(self.first[self.first >= 0], minlength=len(self))
+    def distinct(self) -> np.ndarray:
+        """The place of the first row with each of the m different texts: int32 (m,)."""
+        return self.places.ids[self.places.offsets[:-1]]
 
     @cached_property
     def tfidf(self) -> Tfidf:
@@ -103,12 +101,8 @@ class Index:
 
         Near copies make one Hit. words: the weight of TF-IDF next to the learned vectors; 0: only
         meaning, without TF-IDF, so only equal texts make one Hit; None: WORDS. Raises UserError if
-        top is below 1 or words below 0, ValueError if sentences is a str.
+        words is below 0.
         """
-        if isinstance(sentences, str):
-            raise ValueError("expected a list; for one sentence: encoder.search(index, sentence)")
-        if top < 1:
-            raise UserError(f"top {top}: expected 1 or more rows")
         words = WORDS[self.held.replies] if words is None else words
         if not 0 <= words < np.inf:
             raise UserError(f"words {words}: expected a finite weight of 0 or more")
@@ -122,48 +116,32 @@ class Index:
 
     def _hits(self, meaning: np.ndarray, counted: np.ndarray, words: float, top: int) -> list[Hit]:
         """The best Hits by meaning + words · counted: (n,) each."""
-        both, hits = settled(meaning + words * counted), []
-        groups = (self._groups(both, top) if words else
-                  self.distinct[nearest(both[self.distinct], top)][:, None])
+        scores, hits = settled(meaning + words * counted)[self.distinct], []
+        groups = self._groups(scores, top) if words else nearest(scores, top)[:, None]
         for group in groups:
-            k, copies = int(group[0]), int(self.copies[group].sum())
-            rows = self._rows(group) if copies > 1 else group
-            others = [*map(self.row, rows[rows != k][:OTHERS].tolist())]
-            hits.append(Hit(float(both[k]), float(meaning[k]), float(counted[k]), k + 1,
-                            self.row(k), copies, others))
+            best, k = group[0], int(self.distinct[group[0]])
+            rows = np.sort(self.places.take(group).ids)
+            others = [self.row(place) for place in rows[rows != k][:OTHERS]]
+            hits.append(Hit(float(scores[best]), float(meaning[k]), float(counted[k]), k + 1,
+                            self.row(k), len(rows), others))
         return hits
 
-    @cached_property
-    def distinct(self) -> np.ndarray:
-        """The places of the first rows with each text: int64 (m,)."""
-        return np.flatnonzero(self.copies)
-
-    @cached_property
-    def _by_text(self) -> np.ndarray:
-        return np.argsort(self.first)                         # equal texts side by side
-
-    def _rows(self, group: np.ndarray) -> np.ndarray:
-        """The places of all rows with the texts of some first rows, in order."""
-        begins = np.searchsorted(self.first, group, sorter=self._by_text)
-        return np.sort(np.concatenate([self._by_text[begin:begin + number] for begin, number
-                                       in zip(begins, self.copies[group])]))
-
     def _groups(self, scores: np.ndarray, top: int) -> list[np.ndarray]:
-        """The `top` best groups of near copies among the distinct rows, as their places.
+        """The `top` best groups of near copies among the m different texts.
 
-        The first row of a group has its best score, (n,); the others are near copies of it.
+        The first text of a group has its best score, (m,); the others are near copies of it.
         """
-        for wide in (8 * top, 64 * top, len(self.distinct)):    # wider if too many are copies
+        for wide in (8 * top, 64 * top, len(scores)):         # wider if too many are copies
             groups: list[np.ndarray] = []
-            rest = self.distinct[nearest(scores[self.distinct], wide)]
-            words, free = self.by_row[rest], np.ones(len(rest), bool)
+            rest = nearest(scores, wide)
+            words, free = self.by_row[self.distinct[rest]], np.ones(len(rest), bool)
             while free.any() and len(groups) < top:
                 best = free.argmax()
                 alike = free & (words @ words[best].toarray()[0] > ALIKE)
                 alike[best] = True                            # also if no word in it has a weight
                 groups.append(rest[alike])
                 free &= ~alike
-            if len(groups) == top or wide >= len(self.distinct):
+            if len(groups) == top or wide >= len(scores):
                 break
         return groups
 
@@ -180,10 +158,23 @@ def index_of(encoder, rows):
         raise UserError("no row has text to embed; choose another column or file")
     if rows.column == LINE:                                   # `read_rows` says so for tables
         warn_if_misread("the lines", [*filter(misread, texts)])
-    vectors = encoder.encode(texts, show_progress_bar=None, as_responses=rows.replies)
-    vectors[[not text for text in texts]] = 0                 # which is near nothing
+    vectors = encoder.encode(texts, show_progress_bar=True, as_responses=rows.replies)
     index = Index(encoder, vectors, rows._replace(rows=kept))
     index.texts = texts
+    return index
+
+
+def index_at(encoder, source, reading=Reading()):
+    """The Index that a folder holds, or that of a file, a table or texts, embedded now.
+
+    Raises UserError, also if a folder's Index is of messages and `reading` asks for replies.
+    """
+    if not (isinstance(source, (str, Path)) and Path(source, FILE).expanduser().is_file()):
+        return index_of(encoder, rows_of(source, reading))
+    index = open_index(source, encoder)
+    if reading.side == 1 and not index.held.replies:
+        raise UserError(f"{source}: holds messages, not replies; make an index with encode "
+                        "--replies")
     return index
 
 
@@ -205,25 +196,26 @@ def open_index(folder, encoder, mapped=("vectors", "rows")):
     Raises UserError if it is missing or damaged, or was made by another run or with other options.
     """
     again = f"make another: {python_m('convsim_mini.encode RUN --file FILE --index DIR')}"
-    arrays, about = load_arrays(Path(folder, FILE).expanduser(), again, mapped=mapped)
-    made_by = about.get("made_by", {})
-    differ = [name for name, value in encoder.identity.items() if made_by.get(name) != value]
-    if differ:
-        raise UserError(f"{folder}: was made by another run or with other options (different: "
-                        f"{', '.join(differ)}); use that run and its options, or make a new index")
-    vectors, first, begins = (arrays[name] for name in ("vectors", "first", "begins"))
-    if not len(begins) - 1 == len(first) or vectors.shape != (len(first), encoder.dimension):
-        raise UserError(f"{folder}: holds {len(begins) - 1:,} rows and {vectors.shape} numbers, "
-                        f"expected {encoder.dimension} numbers for each row; {again}")
-    index = Index(encoder, vectors, Rows(*about["holds"], Stored(arrays["rows"], begins)))
-    index.first, index.tfidf = first, Tfidf.of_arrays(arrays)    # as if computed
+    with user_errors(f"{folder}: is not an index", again, UNREADABLE):
+        arrays, about = load_arrays(Path(folder, FILE).expanduser(), again, mapped=mapped)
+        differ = [name for name, value in encoder.identity.items()
+                  if about["made_by"].get(name) != value]
+        if differ:
+            raise UserError(f"{folder}: was made by another run or with other options (different: "
+                            f"{', '.join(differ)}); use that run and its options, or {again}")
+        rows = Stored(arrays["rows"], arrays["begins"])
+        index = Index(encoder, arrays["vectors"], Rows(*about["holds"], rows))
+        index.places = Packed(arrays["places"], arrays["offsets"])    # as if computed
+        index.tfidf = Tfidf.of_arrays(arrays)
+        if index.vectors.shape != (len(rows.begins) - 1, encoder.dimension):
+            raise ValueError(f"it holds {len(rows.begins) - 1} rows, vectors {index.vectors.shape}")
     return index
 
 
 def save_index(index, folder):
     """Write an Index into a folder, atomically; → a report."""
     *holds, rows = index.held
-    arrays = {"vectors": index.vectors, "first": index.first,
+    arrays = {"vectors": index.vectors, "places": index.places.ids, "offsets": index.places.offsets,
               "rows": np.frombuffer(b"".join(rows), np.uint8),
               "begins": offsets_of([*map(len, rows)]), **index.tfidf.as_arrays()}
     save_arrays(Path(folder, FILE), arrays, {"made_by": index.encoder.identity, "holds": holds})
@@ -258,13 +250,12 @@ def add_to_index(encoder, rows, folder, key=None):
                             f"hold {rows.column} and {rows.paired}; use the same columns, and "
                             "--replies only if it was used before, or make another index")
         kept, new = without_copies(index, rows.rows, key)
-        if not new and len(kept) == len(index):
+        if not new:
             return f"0 added; {len(index):,} rows"
+        added = index_of(encoder, rows._replace(rows=new))
+        lines = [held.rows[place] for place in kept] + added.held.rows
+        vectors = np.concatenate([index.vectors[kept], added.vectors])
         replaced = f", {len(index) - len(kept):,} replaced" if key else ""
-        vectors, lines = index.vectors[kept], [held.rows[k] for k in kept]
-        if new:
-            added = index_of(encoder, rows._replace(rows=new))
-            vectors, lines = np.concatenate([vectors, added.vectors]), lines + added.held.rows
         saved = save_index(Index(encoder, vectors, held._replace(rows=lines)), folder)
         return f"{len(new):,} added{replaced}; {saved}"
 
@@ -272,27 +263,29 @@ def add_to_index(encoder, rows, folder, key=None):
 def without_copies(index, rows, key):
     """The places of those rows of an Index that stay, and the new rows that it lacks.
 
-    Of rows with the same key only the last one stays. A row whose key is empty replaces no other.
+    Of new rows with the same key only the last one counts. A row without a key replaces no other.
     """
     def name_of(row):                                         # what tells this row from others
         with user_errors(f"--key {key}", "name a column of numbers or short texts", TypeError):
-            return key and id_of(row.get(key)) or _content(row)
+            return key and id_of(row.get(key)) or content_of(row)
 
-    names, last, kept, held = index.row(0), {}, [], set()
+    last = {}
     for row in rows:
         if key and key not in row:
             raise UserError(f'--key {key}: is not a column; the columns are {", ".join(row)}')
-        last[name_of(row)] = {name: row[name] for name in names if name in row} | row    # in order
-    for place in range(len(index)):
-        row = index.row(place)
+        last[name_of(row)] = row
+    names, changed = [], set()
+    for row in map(index.row, range(len(index))):
         name = name_of(row)
-        if name not in last or _content(row) == _content(last[name]) and not (key and name in held):
-            kept.append(place)
-            held.add(name)
-    return kept, [row for name, row in last.items() if name not in held]
+        names.append(name if name in last else None)
+        if name in last and content_of(row) != content_of(last[name]):
+            changed.add(name)
+    kept = [place for place, name in enumerate(names) if name not in changed]
+    new = last.keys() - {*names} | changed
+    return kept, [row for name, row in last.items() if name in new]
 
 
-def _content(row):
+def content_of(row):
     """The texts in a row, so that the same row of a CSV and of a Parquet file are equal."""
     texts = {}
     for name, value in row.items():

@@ -1,36 +1,26 @@
 """The replies of a corpus, ranked for a message by the response side of the model."""
 
-import heapq
-from typing import NamedTuple
+from itertools import islice
 
-import numpy as np
-
-from ..common.cli import UserError, progress
+from ..common.cli import progress
 from ..data.formats import default_corpus
 from ..data.layouts import FIELDS, Reading
 from ..data.pairs import left_out, read_rows
 from ..data.texts import text_of
 from ..core.text import tokenize
-from .index import index_of, open_index
-from .rows import Rows, rows_of_file
+from .index import index_of
+from .rows import Rows
 
-MOST_REPLIES = 200_000      # replies of a run; if it has more, a sample is drawn
+MOST_REPLIES = 200_000      # of a run: each takes 2 kB of memory
 LOOKED_AT_PER_REPLY = 20    # hits that are looked at for each reply asked for
 ECHO = 0.6          # of both texts' words are shared in an echo (ours: less would hit true replies)
 
 
-class Reply(NamedTuple):
-    """A reply to a message."""
-
-    score: float    # meaning + 0.3 · words, as in a search
-    reply: str
-    message: str    # the one that it once answered, or ""
-
-
 def best_replies(index, message, k=3):
-    """The k best replies to a message in an Index of replies: a list of Reply, best first.
+    """The k best replies to a message in an Index of replies, best first.
 
-    Echoes, which only repeat the message, are left out, and so are near copies of a better hit.
+    → a list of (score as in a search, reply, the message that it once answered or ""). Echoes,
+    which only repeat the message, are left out, and so are near copies of a better hit.
     """
     hits, = index.search([message], LOOKED_AT_PER_REPLY * k)
     words, best, held = set(tokenize(message)), [], index.held
@@ -39,29 +29,14 @@ def best_replies(index, message, k=3):
         tokens = set(tokenize(reply))
         if tokens and len(words & tokens) < ECHO * len(words | tokens):
             said = "" if held.paired == held.column else text_of(hit.row.get(held.paired))
-            best.append(Reply(hit.score, reply, said))
+            best.append((hit.score, reply, said))
     return best[:k]
 
 
-def replies_of_file(encoder, path, reading=Reading(side=1)):
-    """The Index of the replies in a file, embedded now, or the Index that a folder holds.
-
-    Raises UserError if that is an Index of messages.
-    """
-    if not path.is_dir():
-        return index_of(encoder, rows_of_file(path, reading))
-    index = open_index(path, encoder)
-    if not index.held.replies:
-        raise UserError(f"{path}: holds messages, not replies; make an index with encode --replies")
-    return index
-
-
 def replies_of_run(encoder, run):
-    """The Index of a Run's own replies, or of a random sample if there are very many."""
-    rng = np.random.Generator(np.random.Philox(run.config.seed))
-    pairs = progress(pairs_of_run(run.config), "reading replies", unit=" pairs")
-    drawn = heapq.nsmallest(MOST_REPLIES, pairs, key=lambda _: rng.random())    # equally likely
-    rows = (dict(zip(FIELDS, pair)) for pair in drawn)
+    """The Index of a Run's own replies, the first 200,000 if there are more."""
+    pairs = islice(pairs_of_run(run.config), MOST_REPLIES)
+    rows = (dict(zip(FIELDS, pair)) for pair in progress(pairs, "reading replies", unit=" pairs"))
     return index_of(encoder, Rows("response", "input", True, rows))
 
 

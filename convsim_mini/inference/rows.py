@@ -14,7 +14,7 @@ from ..data.layouts import Reading
 from ..data.pairs import read_rows
 from ..data.texts import text_of, texts_of
 
-LINE = "line"    # the only column of a text file
+LINE = "line"    # the only column of texts that are in no table
 
 
 class Rows(NamedTuple):
@@ -30,9 +30,12 @@ class Rows(NamedTuple):
         return text_of(row.get(self.column))
 
 
-def rows_of_texts(texts, replies=False):
+def rows_of_texts(texts, reading=Reading()):
     """The Rows of an iterable of texts, or of other values that `text_of` accepts."""
-    return Rows(LINE, LINE, replies, ({LINE: text} for text in texts_of(texts)))
+    if reading.columns:
+        raise UserError(f"column {reading.columns[0]}: texts and lines have no columns; give a "
+                        f"table ({', '.join(FORMATS)}), or leave it out")
+    return Rows(LINE, LINE, reading.side == 1, ({LINE: text} for text in texts_of(texts)))
 
 
 def rows_of(source, reading=Reading()):
@@ -42,10 +45,7 @@ def rows_of(source, reading=Reading()):
     if not (hasattr(source, "columns") or isinstance(source, Mapping)):
         source = [*source]
         if source and (isinstance(source[0], (str, bytes)) or not hasattr(source[0], "__len__")):
-            if reading.columns:
-                raise UserError(f"column {reading.columns[0]}: these are texts, which have no "
-                                "columns; give a table, or leave out column")
-            return rows_of_texts(source)
+            return rows_of_texts(source, reading)
     return _rows_of_table(source, reading)
 
 
@@ -59,26 +59,20 @@ def rows_of_file(path, reading=Reading()):
     if path and kind_of(path) in KINDS:
         return _rows_of_table(path, reading)
     name, file = ("standard input", sys.stdin.buffer) if path is None else (path, None)
-    if reading.columns:
-        raise UserError(f"{name}: has no columns; give a table ({', '.join(FORMATS)}) or leave out "
-                        "--column and --columns")
     lines = text_lines(name, file=file, encoding=reading.encoding)
     first = next(lines)
     if re.match(r"\s*(\[?\s*\{\s*\"|\[\s*$|<(\?xml|!doctype|html|table)\b)", first, re.IGNORECASE):
         raise UserError(f"{name}: holds JSON or XML, not lines of text; if each line is an "
                         "object, give the file a name that ends in .jsonl")
-    return rows_of_texts(chain([first], lines), reading.side == 1)
+    return rows_of_texts(chain([first], lines), reading)
 
 
 def _rows_of_table(source, reading):
     """The Rows of a table or of a table's file. Raises UserError."""
-    name, replies = source if isinstance(source, Path) else "the table", reading.side == 1
-    if replies and reading.columns and [*reading.columns] == [*reading.known[:1]]:
-        raise UserError(f"{name}: {reading.columns[0]} holds the messages that the run was trained "
-                        "on, but --replies embeds answers; give --column the answers' column, or "
-                        "drop --column and --replies")
     parts = read_rows(source, reading=reading)
     first = next(parts)
     rows = (row for part in chain([first], parts) for row in part.rows)
     message, reply = first.fields[0], first.fields[-1]
-    return Rows(reply, message, True, rows) if replies else Rows(message, reply, False, rows)
+    if reading.side == 1:
+        return Rows(reply, message, True, rows)
+    return Rows(message, reply, False, rows)

@@ -1,26 +1,23 @@
 """Sentences in, unit vectors out: a trained run as users of sentence-transformers expect it."""
 
-import sys
 import zlib
 from collections.abc import Iterable
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..common.cli import UserError, progress, python_m, say
-from ..config import TITLES
 from ..core.arrays import array_module
-from ..core.bi_encoder import BiEncoder, one_column
+from ..core.layers import l2_normalize_forward
+from ..core.model import BiEncoder, embed, one_column
 from ..core.text import UNKNOWN
 from ..data.layouts import Reading
 from ..data.texts import texts_of
-from ..core.layers import l2_normalize_forward
-from .index import FILE, WORDS, Hit, Index, index_of, open_index
-from .rows import rows_of
+from .index import WORDS, Index, index_at
 from .tfidf import weighted_once
 
 
@@ -40,30 +37,18 @@ class SentenceEncoder(BiEncoder):
         self.log = []    # dicts: what `fit` measured and logged
         self.folder = None    # where `fit` put the run, unless that was temporary
 
-    def __repr__(self) -> str:
-        kind = TITLES.get(self.model.config.encoder, self.model.config.encoder)
-        return (f"SentenceEncoder({kind}, {len(self.vocabulary.pieces):,} pieces → "
-                f"{self.dimension:,} dimensions)")
-
-    def encode(self, sentences: str | Iterable[str], show_progress_bar: bool | None = False,
+    def encode(self, sentences: str | Iterable[str], show_progress_bar: bool = False,
                as_responses: bool = False) -> np.ndarray:
         """As in core, but None, NaN and NA count as "", and a number as its digits.
 
-        show_progress_bar: None shows it only in a terminal or a notebook
+        show_progress_bar: only in a terminal or a notebook; as_responses: embed them as replies:
+        encode(messages) @ encode(replies, as_responses=True).T has the scores that training ranks
         """
         if isinstance(sentences, str):
             return super().encode(sentences, as_responses=as_responses)
-        bar = {} if show_progress_bar is None else {"disable": not show_progress_bar}
-        return self.embed(self.packed(texts_of(one_column(sentences))), as_responses,
-                          partial(progress, desc="encoding", delay=1, **bar))
-
-    def encode_responses(self, sentences: str | Iterable[str]) -> np.ndarray:
-        """Embeddings of sentences as replies, from the response network; otherwise like `encode`.
-
-        encode(messages) @ encode_responses(replies).T has a score for each message and reply.
-        Training ranks replies by these scores.
-        """
-        return self.encode(sentences, as_responses=True)
+        bar = partial(progress, desc="encoding", delay=1) if show_progress_bar else iter
+        packed = self.packed(texts_of(one_column(sentences)))
+        return embed(self.model, packed, as_responses=as_responses, shown=bar)
 
     # ---- a step of a scikit-learn pipeline; scikit-learn itself is imported only when it calls
 
@@ -75,72 +60,44 @@ class SentenceEncoder(BiEncoder):
 
     def transform(self, sentences: str | Iterable[str]) -> Any:
         """`encode`, as scikit-learn calls it; a DataFrame if `set_output` asks for one."""
-        vectors = self.encode(sentences)
-        if "sklearn" not in sys.modules:
-            return vectors
         from sklearn.utils._set_output import _wrap_data_with_container
-        return _wrap_data_with_container("transform", vectors, sentences, self)
+        return _wrap_data_with_container("transform", self.encode(sentences), sentences, self)
 
-    def fit_transform(self, sentences: Any, y: Any = None) -> Any:
-        """`fit`, then `transform`."""
-        return self.fit(sentences).transform(sentences)
-
-    def set_output(self, *, transform: str | None = None) -> Self:
+    def set_output(self, *, transform: str) -> Self:
         """What `transform` returns: "default" (an array), "pandas" or "polars". → the encoder"""
-        if transform is not None:
-            self._sklearn_output_config = {"transform": transform}
+        self._sklearn_output_config = {"transform": transform}
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the dimensions: (e,)"""
         return np.array([f"meaning{k}" for k in range(self.dimension)], object)
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """{}: a trained encoder has nothing to choose."""
-        return {}
-
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
         return Tags("transformer", TargetTags(required=False), TransformerTags(),
                     requires_fit=False, input_tags=InputTags(two_d_array=False, string=True))
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
     def __sklearn_clone__(self) -> Self:
-        return copy(self)    # nothing in it is ever changed but what `set_output` says
+        return copy(self)    # only `set_output` changes anything in it
 
     # ---- search
 
     def index(self, rows: str | Path | Iterable[Any], column: str | int | None = None,
               replies: bool = False, encoding: str = "utf-8") -> Index:
-        """An Index of rows to search, in memory: texts, a table (a DataFrame, dicts …), or a file.
+        """An Index of texts, a table (a DataFrame, dicts …) or a file; or that of a folder, opened.
 
-        Or the stored index in a folder, opened. column: the one to embed, if the columns' names do
-        not show it; replies: whether to embed a table's replies; encoding: of a file without a BOM.
-        Raises UserError.
+        column: the one to embed, if the columns' names do not show it; replies: whether to embed a
+        table's replies; encoding: of a file without a BOM. Raises UserError.
         """
-        if isinstance(rows, (str, Path)) and Path(rows, FILE).expanduser().is_file():
-            return open_index(rows, self)
         columns = () if column is None else (str(column),)
-        return index_of(self, rows_of(rows, Reading(columns, encoding, self.columns, int(replies))))
+        return index_at(self, rows, Reading(columns, encoding, self.columns, int(replies)))
 
-    @overload
-    def search(self, index: Index | str | Path, sentences: str, k: int = ...,
-               words: float | None = ...) -> list[Hit]: ...
+    def search(self, index: Index, sentences: str | list[str], k: int = 10,
+               words: float | None = None) -> Any:
+        """The k rows of an Index that are nearest to a sentence: Hits, best first.
 
-    @overload
-    def search(self, index: Index | str | Path, sentences: list[str], k: int = ...,
-               words: float | None = ...) -> list[list[Hit]]: ...
-
-    def search(self, index: Index | str | Path, sentences: str | list[str], k: int = 10,
-               words: float | None = None) -> list[Hit] | list[list[Hit]]:
-        """The k rows of an Index, or of an index's folder, nearest to a sentence: Hits, best first.
-
-        sentences: one; or a list, which gives a list of such lists; words: as in Index.search. A
-        folder is opened at each call; `index` opens it once.
+        sentences: one; or a list, which gives a list of such lists; words: as in Index.search
         """
-        index = index if isinstance(index, Index) else open_index(index, self)
         if index.encoder.identity != self.identity:
             raise ValueError("another run made the index; search it with that run's encoder")
         if isinstance(sentences, str):
@@ -148,10 +105,9 @@ class SentenceEncoder(BiEncoder):
         return index.search([*texts_of(sentences)], k, words)
 
     def scores(self, a: list[str], b: list[str], words: float = WORDS[0]) -> np.ndarray:
-        """How alike texts are, meaning + words · words in common, as a search adds them.
+        """The cosine of the learned vectors plus `words` times that of weighted words.
 
-        That is the cosine of the learned vectors plus `words` times the cosine of weighted words;
-        0: only meaning. a: n texts, b: m texts → float32 (n, m)
+        a: n texts, b: m texts → float32 (n, m)
         """
         meaning, p = self.encode(a) @ self.encode(b).T, self.vocabulary.probabilities()
         x, y = (weighted_once(self.packed(texts_of(some)), p) for some in (a, b))    # (n, pieces)
@@ -161,8 +117,6 @@ class SentenceEncoder(BiEncoder):
     def similarity(a: ArrayLike, b: ArrayLike) -> np.ndarray:
         """Cosines of vectors a: (n, e) or one (e,), with b: (m, e) or one (e,) → float32 (n, m)."""
         u, v = (np.atleast_2d(np.asarray(x, np.float64)) for x in (a, b))
-        if u.ndim != 2 or v.ndim != 2:
-            raise ValueError(f"a, b: shapes {u.shape} and {v.shape}; expected (n, e) and (m, e)")
         return (l2_normalize_forward(u)[0] @ l2_normalize_forward(v)[0].T).astype(np.float32)
 
 

@@ -37,9 +37,7 @@ def tfidf(packed, sentences, df):
     """
     counts = term_counts(packed, len(df))
     counts.data = 1 + np.log(counts.data)
-    weighted = counts.multiply(np.log((1 + sentences) / (1 + df))).tocsr()
-    norm = np.sqrt(weighted.power(2).sum(axis=1))             # (B, 1)
-    return weighted.multiply(1 / np.maximum(norm, 1e-12)).tocsr()
+    return unit_rows(counts.multiply(np.log((1 + sentences) / (1 + df))).tocsr())
 
 
 def weighted_once(packed, probabilities):
@@ -53,8 +51,13 @@ def weighted_once(packed, probabilities):
     weight = A / (A + probabilities)
     weight[UNKNOWN] = 0                                       # two unknown words are not the same
     once.data = weight[once.indices].astype(np.float32)
-    norm = np.sqrt(once.power(2).sum(axis=1))                 # (B, 1)
-    return once.multiply(1 / np.maximum(norm, 1e-12)).tocsr()
+    return unit_rows(once)
+
+
+def unit_rows(rows):
+    """The rows of a CSR (B, words), each scaled to unit length; a row of zeros stays."""
+    norm = np.sqrt(rows.power(2).sum(axis=1))                 # (B, 1)
+    return rows.multiply(1 / np.maximum(norm, 1e-12)).tocsr()
 
 
 def vocabulary_of(texts):
@@ -78,13 +81,12 @@ class Tfidf(NamedTuple):
 
         Words that are in none of the n texts do not count.
         """
-        df = np.diff(self.columns.indptr)
+        rows, begins, n = self.columns.indices, self.columns.indptr, self.columns.shape[0]
+        df = np.diff(begins)
         df[UNKNOWN] = 0                                       # nor do texts without a word
-        packed = self.vocabulary.encode(texts)
-        sentences = np.where(df, self.columns.shape[0], 0)    # a word of no text: ln(1/1) = 0
-        queries, (n, _) = tfidf(packed, sentences, df), self.columns.shape
-        rows, begins = self.columns.indices, self.columns.indptr
-        for query in range(len(packed.lengths)):
+        sentences = np.where(df, n, 0)                        # a word of no text: ln(1/1) = 0
+        queries = tfidf(self.vocabulary.encode(texts), sentences, df)
+        for query in range(queries.shape[0]):
             scores = np.zeros(n, np.float32)
             some = slice(*queries.indptr[query:query + 2])
             for word, weight in zip(queries.indices[some], queries.data[some]):

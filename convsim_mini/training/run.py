@@ -11,7 +11,7 @@ import itertools
 import json
 import shutil
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ class Run(NamedTuple):
     model: Model | None    # None: not read, or not yet trained
     step: int = 0
     measured: list[dict] = []    # records of what was measured on dev, up to the step
-    corpus: int = 0        # checksum of the Corpus that it was trained on
+    corpus: int = 0        # checksum of the Corpus that it was trained on; 0: not begun
     nli: int | None = None    # checksum of the NLI data that it was trained on
     weights: int = 0       # checksum of the weights and the vocabulary
     tuned: np.ndarray | None = None    # the matrix (e, e) for its vectors that `tune` learned
@@ -85,13 +85,7 @@ def keep_as_best(folder):
 
 
 def save_tuned(run, matrix):
-    """Add the matrix (e, e) that `tune` learned to a Run's file; → the Run with the matrix.
-
-    Raises UserError if the run is still training.
-    """
-    if not finished(run.folder):
-        raise UserError(f"{run.folder}: the training is not finished; finish it first: " +
-                        python_m("convsim_mini.train --resume", run.folder))
+    """Add the matrix (e, e) that `tune` learned to a Run's file; → the Run with the matrix."""
     arrays, about = load_arrays(run.path)
     matrix = matrix.astype(np.float32)
     del about["checksum"]                                     # that of the old file
@@ -162,30 +156,24 @@ def finished(folder):
 
 @contextmanager
 def new_run_folder(config):
-    """Make a run's folder and hold its lock. An error before the run has begun removes it again.
+    """Make a run's folder and hold its lock. If the run then does not begin, it is removed again.
 
     Raises UserError, before any work is done, if it cannot be made or holds anything.
     """
     names = (f"runs/{config.preset}-{k}".removesuffix("-1") for k in itertools.count(1))
     folder = Path(config.run or next(name for name in names if not Path(name).exists()))
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    is_new = not folder.exists()
     with user_errors(f"{folder}: cannot be made", "choose another folder with --run"):
         folder.mkdir(parents=True, exist_ok=True)
     try:
-        with _locked(folder):
+        with training_in(folder):
             if not _unused(folder):
                 raise UserError(f"{folder}: already exists and was not changed; choose another "
                                 "folder with --run")
-            try:
-                yield folder
-            except BaseException:
-                if _unused(folder):
-                    (folder / PAIRS).unlink(missing_ok=True)
-                raise
+            yield folder
     except BaseException:
-        with suppress(OSError):                               # it holds something
-            for path in made:
-                path.rmdir()
+        if is_new and _unused(folder):
+            shutil.rmtree(folder)
         raise
 
 
@@ -193,15 +181,9 @@ def _unused(folder):
     return folder.is_dir() and all(path.name.startswith(OURS) for path in folder.iterdir())
 
 
-def lock_of(folder):
-    """The lock of an existing run's folder. Raises UserError."""
-    newest(folder)    # raises UserError for a mistyped folder; locking would make it
-    return _locked(folder)
-
-
 @contextmanager
-def _locked(folder):
-    """Hold a run's lock; if a signal stops its training, say how to resume it."""
+def training_in(folder):
+    """Hold the lock of a run's folder; if a signal stops its training, say how to resume it."""
     with locked(folder, f"{folder}: another process is training in it; wait for it or stop it"):
         try:
             yield
@@ -218,9 +200,8 @@ def read_log(path):
     Raises UserError for other damage.
     """
     with user_errors(f"{path}: is damaged", "move the file away", UNREADABLE):
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-        records = json.loads(f"[{','.join(lines)}]")
-        records = msgspec.convert(records, list[dict[str, int | float | str]])
+        whole, _, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
+        records = msgspec.json.Decoder(dict[str, int | float | str]).decode_lines(whole)
         return [record for record in records if record["step"] >= 0]
 
 

@@ -11,7 +11,6 @@ from ..core.model import ENCODERS, NO_BIGRAMS, TABLE, Model
 from ..core.packed import frequent_bigrams, neighbour_counts
 from ..core.text import INSIDE
 from ..data.vectors import vectors_of
-from ..fast.threads import fair_shares, on_all_cores
 
 A = 3e-4    # of a/(a + p)
 WINDOW = 5
@@ -48,23 +47,22 @@ def initial_table(corpus, bigrams, model, rng):
     would drown out the words. With a file, its vectors are the first columns.
     """
     pieces, dim = corpus.vocabulary.size, model.embedding_dim
-    of_pieces = rng.standard_normal((pieces, dim), np.float32)
-    if model.start != "random":
-        given = given_vectors(model, corpus.vocabulary)                   # (pieces, columns)
-        columns = given.shape[1]
-        parts = [(given, 0)]
-        if columns < dim:
-            parts.append((ppmi_svd(corpus.train, pieces, dim - columns, rng), columns))
-        for vectors, first in parts:
-            met = vectors.any(axis=1)            # a piece without a vector stays random
-            of_pieces[:len(vectors), first:first + vectors.shape[1]][met] = vectors[met]
-        weight = A / (A + corpus.vocabulary.probabilities())
-        of_pieces *= weight.astype(np.float32)[:, None]
-    table = np.zeros((pieces + bigrams, dim), np.float32)    # only now: the SVD needs memory, too
-    table[:pieces] = of_pieces
+    divisor = np.float32(ENCODERS[model.encoder].table_divisor(dim))
     if model.start == "random":
-        table[pieces:] = rng.standard_normal((bigrams, dim), np.float32)
-    table /= np.float32(ENCODERS[model.encoder].table_divisor(dim))
+        return rng.standard_normal((pieces + bigrams, dim), np.float32) / divisor
+    of_pieces = rng.standard_normal((pieces, dim), np.float32)
+    given = given_vectors(model, corpus.vocabulary)                       # (pieces, columns)
+    columns = given.shape[1]
+    parts = [(given, 0)]
+    if columns < dim:
+        parts.append((ppmi_svd(corpus.train, pieces, dim - columns, rng), columns))
+    for vectors, first in parts:
+        met = vectors.any(axis=1)                # a piece without a vector stays random
+        of_pieces[:len(vectors), first:first + vectors.shape[1]][met] = vectors[met]
+    weight = A / (A + corpus.vocabulary.probabilities())
+    of_pieces *= weight.astype(np.float32)[:, None]
+    table = np.zeros((pieces + bigrams, dim), np.float32)    # only now: the SVD needs memory, too
+    table[:pieces] = of_pieces / divisor
     return table
 
 
@@ -124,11 +122,11 @@ def left_singular_vectors(matrix, k, rng):
     """
     transposed = matrix.T.tocsr()
     columns = rng.standard_normal((matrix.shape[1], min(k + MORE, *matrix.shape)), np.float32)
-    basis = orthonormal(_product(matrix, columns))            # (n, k + 20)
+    basis = orthonormal(matrix @ columns)            # (n, k + 20)
     for _ in range(POWERS):
-        basis = orthonormal(_product(transposed, basis))
-        basis = orthonormal(_product(matrix, basis))
-    small = _product(transposed, basis)                       # (m, k + 20)
+        basis = orthonormal(transposed @ basis)
+        basis = orthonormal(matrix @ basis)
+    small = transposed @ basis                       # (m, k + 20)
     values, vectors = np.linalg.eigh(small.T @ small)         # by rising eigenvalue
     return basis @ vectors[:, ::-1][:, :k]
 
@@ -137,12 +135,6 @@ def orthonormal(columns):
     """Orthonormal columns with the span of the given ones, whatever signs LAPACK's QR chooses."""
     basis, r = np.linalg.qr(columns)
     return basis * np.sign(np.diag(r))
-
-
-def _product(matrix, columns):
-    """CSR matrix @ dense columns. Each core gets rows with about the same number of values."""
-    return np.concatenate(on_all_cores(lambda rows: matrix[rows] @ columns,
-                                       fair_shares(matrix.indptr[:-1])))
 
 
 def cooccurrences(split, words):

@@ -9,7 +9,6 @@ the exception, because its negatives are on all workers: see `gather` and `reduc
 """
 
 import os
-import signal
 import sys
 import time
 import traceback
@@ -19,17 +18,16 @@ from io import StringIO
 import numpy as np
 
 from ..core.arrays import array_module
-from ..common.cli import ENDING, UserError, handling, python_m
+from ..common.cli import ENDING, UserError, python_m, user_errors
 from ..core.embeddings import SparseRows, joined
 from ..core.loop import step_gradients
 from ..core.model import TABLE, TASKS, loss_and_gradients
 from ..core.batches import Batch
 
 
-# what launchers set in each process: the number of processes, its own number
-MPIEXEC = {"PMI_SIZE": "PMI_RANK", "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_RANK"}
-LAUNCHERS = MPIEXEC | {"MV2_COMM_WORLD_SIZE": "MV2_COMM_WORLD_RANK", "WORLD_SIZE": "RANK",
-                       "SLURM_STEP_NUM_TASKS": "SLURM_PROCID"}    # MVAPICH, torchrun, srun
+# where launchers say how many processes they started: MPICH, Open MPI, MVAPICH, torchrun, srun
+LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "WORLD_SIZE",
+             "SLURM_STEP_NUM_TASKS")
 
 
 class SingleWorker:
@@ -38,7 +36,7 @@ class SingleWorker:
     rank, size, gpu = 0, 1, 0
     gradients = staticmethod(step_gradients)
     agree = broadcast = staticmethod(lambda value: value)
-    check_nccl = wait = staticmethod(lambda: None)
+    wait = staticmethod(lambda: None)
     in_turn = job = nullcontext
 
 
@@ -47,24 +45,15 @@ SINGLE_WORKER = SingleWorker()
 
 def launched():
     """The Workers that mpiexec or the like has started, or SINGLE_WORKER. Raises UserError."""
-    size = next(filter(os.environ.get, LAUNCHERS), "PMI_SIZE")
-    number, rank = os.environ.get(size, "1"), os.environ.get(LAUNCHERS[size], "0")
-    if number == "1":
+    number = int(next(filter(None, map(os.environ.get, LAUNCHERS)), 1))
+    if number == 1:
         return SINGLE_WORKER
-    fault = f"mpi4py or MPI is missing: {python_m('pip install mpi4py mpich')}"
     with suppress(ImportError, RuntimeError):                 # RuntimeError: no MPI library
-        if size not in MPIEXEC:                               # MPI might abort the process
-            fault = f"not by mpiexec; start mpiexec -n {number} instead"
-            raise ImportError
-        # MPI waits here for the other workers: a signal that ends one must end this one, too
-        with handling(dict.fromkeys(ENDING, signal.SIG_DFL)):
-            from mpi4py import MPI
-        if MPI.COMM_WORLD.size == int(number):
+        from mpi4py import MPI
+        if MPI.COMM_WORLD.size == number:
             return Workers(MPI)
-        fault = f"mpi4py's MPI sees {MPI.COMM_WORLD.size}; use the mpiexec that belongs to that MPI"
-    if rank != "0":
-        sys.exit(2)
-    raise UserError(f"started as one of {number} workers, but {fault}")
+    raise UserError(f"started as one of {number} workers, which do not find each other; "
+                    f"{python_m('pip install mpi4py mpich')}, and start them by its mpiexec")
 
 
 class Workers:
@@ -91,10 +80,9 @@ class Workers:
             counts = np.diff(begins) * int(np.prod(x.shape[1:]))
             self.comm.Allgatherv(np.ascontiguousarray(x), [whole, counts])
             return whole, begins
-        nccl, stream = self._nccl()
         whole[begins[self.rank]:begins[self.rank + 1]] = x
         for rank, rows in enumerate(map(slice, begins, begins[1:])):
-            self.nccl.bcast(whole[rows].data.ptr, whole[rows].nbytes, nccl.NCCL_UINT8, rank, stream)
+            self.between_gpus().broadcast(whole[rows], rank)
         return whole, begins
 
     def sum(self, arrays):
@@ -105,20 +93,19 @@ class Workers:
         if xp is np:
             self.comm.Allreduce(flat, total)
         else:
-            nccl, stream = self._nccl()
-            kind = {4: nccl.NCCL_FLOAT32, 8: nccl.NCCL_FLOAT64}[flat.itemsize]
-            self.nccl.allReduce(flat.data.ptr, total.data.ptr, flat.size, kind, nccl.NCCL_SUM,
-                                stream)
+            self.between_gpus().all_reduce(flat, total)
         parts = xp.split(total, np.cumsum([array.size for array in arrays.values()]).tolist())
         return {name: part.reshape(array.shape)
                 for (name, array), part in zip(arrays.items(), parts)}
 
-    def _nccl(self):
-        from cupy.cuda import get_current_stream, nccl
+    def between_gpus(self):
+        """The workers' communicator for arrays on GPUs. Raises UserError without NCCL."""
         if not self.nccl:
-            key = self.comm.bcast(nccl.get_unique_id() if self.rank == 0 else None)
-            self.nccl = nccl.NcclCommunicator(self.size, key, self.rank)
-        return nccl, get_current_stream().ptr
+            from cupyx.distributed import init_process_group
+            install = python_m("pip install nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)")
+            with user_errors("--device gpu: several workers", install, RuntimeError):
+                self.nccl = init_process_group(self.size, self.rank, use_mpi=True)
+        return self.nccl
 
     def gradients(self, model, config, batch, step):
         """Like `step_gradients` of core/loop.py, but for a Batch that all workers have."""
@@ -170,13 +157,6 @@ class Workers:
         self.agreed = self.comm.allreduce(stop) > 0
         return self.agreed
 
-    def check_nccl(self):
-        """Raise a UserError if CuPy does not find NCCL."""
-        from cupy.cuda import nccl
-        if not nccl.available:
-            raise UserError("--device gpu: several workers need NCCL: " + python_m(
-                "pip install nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)"))
-
     def wait(self):
         """Wait for all workers. Meanwhile, the processor is free for those that still compute."""
         everyone = self.comm.Ibarrier()
@@ -200,9 +180,7 @@ class Workers:
             yield
         except BaseException as error:
             code = getattr(error, "code", 1)
-            if code == 0 and self.rank == 0:                  # of --help: now it is their turn
-                self.wait()
-            if code == 0 or self.agreed and code in [128 + number for number in ENDING]:
+            if self.agreed and code in [128 + number for number in ENDING]:
                 self.wait()
                 raise
             if not isinstance(error, SystemExit):

@@ -3,12 +3,12 @@
 import numpy as np
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.core.dan import word_bag
+from convsim_mini.core.embeddings import embedding_bag_forward
 from convsim_mini.core.gradcheck import dense, numeric_gradient, relative_error
 from convsim_mini.core.layers import linear_forward, tanh_forward
 from convsim_mini.core.losses import batch_softmax_forward
-from convsim_mini.core.model import Model, embed, loss_and_gradients
-from convsim_mini.core.packed import Packed, frequent_bigrams
+from convsim_mini.core.model import TABLE, Model, embed, loss_and_gradients
+from convsim_mini.core.packed import Packed, frequent_bigrams, words_and_bigrams
 from convsim_mini.core.batches import Batch
 from convsim_mini.core.ranking import draw_candidates, precision
 from convsim_mini.evaluation.baselines import fitted_on_train
@@ -149,7 +149,8 @@ def evaluation(run):
 def layers(run):
     """The length of vectors before training: the bags of short and long sentences; each layer."""
     params, sentences = run.copies[0], run.batches[0].sentences
-    bag, _ = word_bag(run.model._replace(params=params), sentences)
+    rows = words_and_bigrams(sentences, run.model.word_rows, run.model.bigrams)
+    bag, _ = embedding_bag_forward(params[TABLE], rows, sentences.lengths)
     first, _ = linear_forward(bag, params[NAMES["first layer"]], params["encoder.linear0.bias"])
     hidden, _ = tanh_forward(first)
     last, _ = linear_forward(hidden, params[NAMES["second layer"]])

@@ -12,7 +12,6 @@ from convsim_mini.common.cli import UserError, progress, python_m
 from convsim_mini.common.show import new_figure, save_figure
 from convsim_mini.core.loop import train_steps
 from convsim_mini.core.optim import OPTIMIZERS
-from convsim_mini.fast import host
 from convsim_mini.train import prepare, starting_model
 from convsim_mini.training.options import config_of, parse
 from convsim_mini.training.tasks import batches_of_tasks
@@ -40,8 +39,8 @@ def as_the_librarys(name, function):
     """A reader's function with the arguments, the cache and the results of the library's."""
     if name == "embedding_bag":
         return lambda dy, cache: of_inputs(name, function(dy, cache))
-    if name == "batch_softmax":    # the library's cache says, too, where a worker's rows begin
-        return lambda dloss, cache: function(dloss, cache[:4])
+    if name == "batch_softmax":    # the library's cache also has the labels, next to p
+        return lambda dloss, cache: function(dloss, (*cache[:3], cache[3][0]))
     if name == "attention":
         return lambda dy, cache: of_all_heads(function, dy, cache)
     return function
@@ -67,9 +66,8 @@ def in_place_of_the_librarys(functions):
     with ExitStack() as patches:
         for name, function in functions.items():
             attribute, function = f"{name}_backward", as_the_librarys(name, function)
-            own = getattr(host, attribute, None)              # its faster twin, if it has one
             for module in list(sys.modules.values()):         # each that imported it has it, too
-                if getattr(module, attribute, patches) in (EXERCISES[name].library, own):
+                if getattr(module, attribute, patches) is EXERCISES[name].library:
                     patches.enter_context(mock.patch.object(module, attribute, function))
         yield
 
@@ -93,9 +91,6 @@ def train(functions, argv, path):
         raise UserError("none of your functions is right yet; first: "
                         f"{python_m('lessons.yours check')}")
     config = config_of(parse([*options(set(functions)), *argv]))
-    if "attention" in functions and config.model.dropout:
-        raise UserError(f"--model.dropout {config.model.dropout}: your attention knows no dropout; "
-                        "leave the option out")
     with redirect_stdout(None):
         config, corpus, tasks = prepare(config)
     model = starting_model(config, corpus)

@@ -65,7 +65,7 @@ def ours(options, seed, epochs, folder):
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     seconds = [one["seconds"] for one in read_log(Path(folder, "run", LOG)) if "seconds" in one]
     encoder = load(f"{folder}/run")
-    return seconds[-1], encoder.encode, encoder.encode_responses
+    return seconds[-1], encoder.encode, lambda texts: encoder.encode(texts, as_responses=True)
 
 
 def peer(options, seed, epochs, folder):

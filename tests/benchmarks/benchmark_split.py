@@ -131,7 +131,9 @@ def main():
         for name, splits in (("by input", by_input(texts.origins)), ("by conversation", straight)):
             corpus = corpus_of(texts, splits.codes, settings.pieces, folder)
             found = straightness(texts.origins, splits)
-            words = response.of_words(response.read(corpus))["TF-IDF cosine"]
+            pairs, candidates = response.drawn(corpus.test)
+            words = response.ranks_of_truth(
+                *response.tfidf_vectors(corpus, corpus.test, pairs), candidates)
             for bigrams in (settings.bigrams, 0):
                 both = [ranks(corpus, bigrams, seed, QUERIES) for seed in options.seeds]
                 before, after = (np.concatenate(some) == 1 for some in zip(*both))

@@ -67,7 +67,7 @@ def sets(data):
     yield "SemEval 2016 CQA, test", train, forum(data, "test")
     yield "SemEval 2016 CQA, dev", train, forum(data, "dev")
     both = [{"sentence": texts(sts.texts_of(some))}
-            for some in sts.read_splits(data, "train", "dev")]
+            for some in map(sts.read, sts.find(data)[sts.GENRES])]
     yield "STS Benchmark, dev", *both
     files = find_snli(data, ("train", "test"))
     both = [{"premise": texts(some.premises), "hypothesis": texts(some.hypotheses)}

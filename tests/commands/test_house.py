@@ -51,10 +51,7 @@ def test_the_commands_are_listed(tmp_path):
     assert with_a_main == {"__main__", *COMMANDS}
 
 
-@pytest.mark.parametrize("script", [
-    "convsim_mini/train.py", "convsim_mini/encode.py", "convsim_mini/chat.py",
-    "convsim_mini/tune.py", "data_scripts/chats.py", "data_scripts/download.py",
-    "data_scripts/prepare_reddit.py", "data_scripts/stats.py"])
+@pytest.mark.parametrize("script", ["convsim_mini/train.py", "data_scripts/chats.py"])
 def test_a_command_that_is_run_as_a_file_says_its_name(script):
     done = python(ROOT / script, "--help")
     name = script.removesuffix(".py").replace("/", ".")
@@ -73,11 +70,3 @@ def test_each_command_has_a_help_even_without_docstrings():
     done = python("-OO", "-W", "ignore::RuntimeWarning", "-c", code, *names)
     assert (done.returncode, done.stderr) == (0, "")
     assert re.findall(r"^usage: python -m convsim_mini\.(\S+) ", done.stdout, re.M) == names
-
-
-def test_lines_of_kernels_and_of_the_emulated_device_are_at_most_100_characters_long():
-    """Python files are checked by ruff."""
-    files = [path for folder in ("convsim_mini", "tests") for path in (ROOT / folder).rglob("*.*")
-             if path.suffix in (".cu", ".cuh", ".cpp", ".h") and "build" not in path.parts]
-    assert files and all(len(line) <= 100 for path in files
-                         for line in path.read_text(encoding="utf-8").splitlines())

@@ -8,7 +8,7 @@ import pytest
 from convsim_mini import fast, tune
 from convsim_mini.config import ModelConfig
 from convsim_mini.core import (
-    attention, dan, dropout, embeddings, layers, losses, model, multitask,
+    attention, dan, embeddings, layers, losses, model, multitask,
     transformer, transformer_layers)
 from convsim_mini.core.arrays import twinned
 from convsim_mini.core.gradcheck import dense, directional_error, layer_error
@@ -29,7 +29,7 @@ ROWS = words_and_bigrams(IDS, words=5, bigrams=np.array([8, 16, 17, 19]))    # o
 U1, U2 = np.random.default_rng(3).standard_normal((2, 6, 4))
 LABELS = np.random.default_rng(4).standard_normal(6)
 CLASSES = np.array([2, 0, 1, 1, 0])
-DROPOUT = dropout.Dropout(0.4, key=5)
+DROPOUT = transformer_layers.Dropout(0.4, key=5)
 
 
 @pytest.fixture(autouse=True, params=["plain", "twins"])
@@ -58,17 +58,18 @@ CASES = {
                    [(4, 5), (5,), (5,)]),
     "position_wise": (
         transformer_layers.position_wise_forward, transformer_layers.position_wise_backward,
-        [(4, 3), (3, 6), (6,), (6, 3), (3,)], DROPOUT),
+        [(4, 3), (3, 6), (6,), (6, 3), (3,)]),
     "mean_pool": (transformer_layers.mean_pool_forward, transformer_layers.mean_pool_backward,
                   [(11, 3)], IDS),
-    "dropout": (dropout.dropout_forward, dropout.dropout_backward, [(7, 3)], DROPOUT),
+    "dropout": (transformer_layers.dropout_forward, transformer_layers.dropout_backward, [(7, 3)],
+                DROPOUT),
     "attention": (attention.attention_forward, attention.attention_backward, [(11, 12)],
-                  IDS.offsets, 2, DROPOUT),
+                  IDS.offsets, 2),
     "self_attention": (attention.self_attention_forward, attention.self_attention_backward,
-                       [(11, 4), (4, 12), (12,), (4, 4), (4,)], DROPOUT, IDS.offsets, 2),
+                       [(11, 4), (4, 12), (12,), (4, 4), (4,)], IDS.offsets, 2),
     "nli_features": (multitask.nli_features_forward, multitask.nli_features_backward,
                      [(5, 3), (5, 3)]),
-    "cross_entropy": (multitask.cross_entropy_forward, multitask.cross_entropy_backward,
+    "cross_entropy": (losses.cross_entropy_forward, losses.cross_entropy_backward,
                       [(5, 3)], CLASSES),
     "batch_softmax": (losses.batch_softmax_forward, losses.batch_softmax_backward,
                       [(5, 3), (5, 3)], 3.0),
@@ -97,10 +98,9 @@ def test_backward_is_the_derivative_of_forward(case, seed):
 
 def test_every_function_of_core_has_a_case():
     """A new forward in core/ needs a case here, or in the whole models below."""
-    of_models = {"dan", "transformer", "sublayer", "encoder", "response", "classifier", "attend",
-                 "bag", "feed"}
+    of_models = {"dan", "transformer", "sublayer", "encoder", "response", "classifier", "feed"}
     forwards = {name.removesuffix("_forward")
-                for module in (attention, dan, dropout, embeddings, layers, losses, model,
+                for module in (attention, dan, embeddings, layers, losses, model,
                                multitask, transformer, transformer_layers)
                 for name in vars(module) if name.endswith("_forward")}
     assert forwards - of_models - CASES.keys() == set()
@@ -121,7 +121,7 @@ def test_the_check_fails_wrong_backwards():
                          lambda dy, cache: -layers.l2_normalize_backward(dy, cache)],
         "embedding_bag": [lambda dy, cache: [embeddings.SparseRows(
             cache[0][::-1], dy * cache[2], cache[1])]],
-        "cross_entropy": [lambda dloss, cache: multitask.cross_entropy_backward(1.0, cache)],
+        "cross_entropy": [lambda dloss, cache: losses.cross_entropy_backward(1.0, cache)],
         "batch_softmax": [lambda dloss, cache: losses.batch_softmax_backward(dloss, cache)[::-1]],
     }
     for case, backwards in wrong.items():
@@ -221,9 +221,9 @@ def test_softmax_survives_scores_that_overflow_exp():
     loss, cache = losses.batch_softmax_forward(u, u, 1e4)
     assert loss == 0
     assert all(np.isfinite(grad).all() for grad in losses.batch_softmax_backward(1.0, cache))
-    loss, cache = multitask.cross_entropy_forward(1e4 * u, np.array([0, 1, 1]))
+    loss, cache = losses.cross_entropy_forward(1e4 * u, np.array([0, 1, 1]))
     assert loss == pytest.approx(1e4 / 3)
-    assert np.isfinite(multitask.cross_entropy_backward(1.0, cache)).all()
+    assert np.isfinite(losses.cross_entropy_backward(1.0, cache)).all()
 
 
 def test_a_sentence_beside_itself_or_its_opposite_has_no_slope():
@@ -303,29 +303,6 @@ def test_the_tuning_loss_along_random_directions():
     assert directional_error(run, params, rng) < SMALL
 
 
-class Second:
-    """The process that holds the last two of three pairs; `v` is the first pair's response."""
-
-    def __init__(self, v):
-        self.v = v
-
-    def gather(self, v):
-        return np.concatenate([self.v, v]), 1
-
-    def reduce_scatter(self, dv):
-        return dv[1:]
-
-
-def test_a_process_picks_its_own_responses_among_those_of_all():
-    small, (u, v) = tiny_model("chat", 0), np.random.default_rng(0).random((2, 3, 5))
-    whole, part = (model.pick(small, u[a:], v[a:], 2.0, others)
-                   for a, others in ((0, None), (1, Second(v[:1]))))
-    loss, cache = losses.batch_softmax_forward(u[:1], v, 3.0)
-    _, dv = losses.batch_softmax_backward(2.0, cache)
-    assert np.isclose(whole[0], part[0] + loss)
-    assert np.allclose(whole[1][1:], part[1]) and np.allclose(whole[2][1:], part[2] + dv[1:])
-
-
 # ---------------------------------------------------------------- forwards by their definitions
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -372,9 +349,6 @@ def test_embedding_takes_so_many_words_or_sentences_at_once(words, sentences, ex
 
 def test_vectors_that_are_not_finite_are_an_error():
     small = tiny_model("chat", 0)
-    v = model.embed(small, SENTENCES)
-    for name, call in (("response", lambda: model.respond(small, v)),
-                       ("encoder", lambda: model.embed(small, SENTENCES))):
-        small.params[f"{name}.linear0.weight"][0, 0] = np.nan
-        with pytest.raises(FloatingPointError, match="not finite: its weights are damaged"):
-            call()
+    small.params["response.linear0.weight"][0, 0] = np.nan
+    with pytest.raises(FloatingPointError, match="not finite: its weights are damaged"):
+        model.embed(small, SENTENCES, as_responses=True)

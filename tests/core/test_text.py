@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from convsim_mini.core import packed as packed_module, text as text_module
 from convsim_mini.core.packed import bigram_keys, frequent_bigrams, words_and_bigrams
 from convsim_mini.core.text import (
-    INSIDE, LONGEST_CHUNK, UNKNOWN, URL, Chunks, Vocabulary, learn_pieces, normalize, tokenize)
+    INSIDE, UNKNOWN, URL, Vocabulary, learn_pieces, normalize, tokenize)
 
 from conftest import PATH
 from small_transformer import pack
@@ -129,16 +129,6 @@ def test_encoding_is_packing_tokens(some):
     assert ((0 <= one.ids) & (one.ids < vocabulary.size)).all()
 
 
-def test_chunks_are_computed_once_and_forgotten_when_they_are_many(monkeypatch):
-    monkeypatch.setattr(text_module, "MOST_CHUNKS", 3)
-    calls = []
-    chunks = Chunks(lambda chunk: calls.append(chunk) or len(chunk))
-    kept, long = "x" * LONGEST_CHUNK, "x" * (LONGEST_CHUNK + 1)
-    assert list(chunks.of(f"ab {kept} ab {long} {long} {kept}")) == [2, 40, 2, 41, 41, 40]
-    assert calls == ["ab", kept, long, long] and list(chunks) == ["ab", kept]
-    assert list(chunks.of("d e")) == [1, 1] and list(chunks) == ["e"]
-
-
 def test_treebank_pieces_are_joined_in_the_whole_of_snli_dev(data_folder):
     """Train has don't, dev has do n't: unless joined, dev would have tokens unseen in training."""
     with_piece = 0
@@ -236,18 +226,6 @@ def test_an_empty_sentence_is_one_unknown_token(vocabulary):
 def test_probabilities_are_shares_of_all_pieces(vocabulary):
     np.testing.assert_allclose(vocabulary.probabilities(), np.array([0, 5, 3, 3, 1]) / 12)
     assert Vocabulary([], []).probabilities().tolist() == [0]
-
-
-# ---------------------------------------------------------------- packed sentences
-
-@given(packed_sentences, st.data())
-def test_a_part_holds_the_same_sentences(sentences, data):
-    first = data.draw(st.integers(0, len(sentences)))
-    last = data.draw(st.integers(first, len(sentences)))
-    part = pack(*sentences).part(first, last)
-    assert part.offsets[0] == 0
-    assert ([part.ids[a:b].tolist() for a, b in zip(part.offsets, part.offsets[1:])]
-            == sentences[first:last])
 
 
 # ---------------------------------------------------------------- bigrams

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convsim_mini.core import attention, dropout
-from convsim_mini.core.attention import Group, attention_forward, groups, self_attention_forward
-from convsim_mini.core.dropout import NO_DROPOUT, Dropout, dropout_forward, dropout_of
+from convsim_mini.core import attention
+from convsim_mini.core.attention import Group, groups, self_attention_forward
 from convsim_mini.core.model import embed, encoder_forward
 from convsim_mini.core.packed import offsets_of
 from convsim_mini.core.transformer import attention_weights
+from convsim_mini.core.transformer_layers import Dropout, dropout_forward, dropout_of, mixed
 from convsim_mini.training.options import config_of
 
 import plain_forward
@@ -32,7 +32,7 @@ def test_attention_is_what_loops_over_sentences_and_heads_give(lengths, at_once,
     params = {name: rng.standard_normal(shape) for name, shape in {
         "of.qkv.weight": (8, 24), "of.qkv.bias": 24, "of.output.weight": (8, 8),
         "of.output.bias": 8}.items()}
-    y, _ = self_attention_forward(x, *params.values(), NO_DROPOUT, offsets, 4)
+    y, _ = self_attention_forward(x, *params.values(), offsets, 4)
     expected = [row for words in np.split(x, offsets[1:-1])
                 for row in plain_forward.self_attention(params, "of", words, 4)]
     assert np.abs(y - expected).max() < 1e-12
@@ -63,42 +63,34 @@ def test_timing_signal_of_tensor2tensor():
 
 # ---------------------------------------------------------------- dropout
 
+def bits(counters):
+    """SplitMix64's output for each counter: uint64 (n,)."""
+    return mixed(np.array(counters, np.uint64))
+
+
 def test_the_bits_of_dropout_are_the_published_ones_of_splitmix64():
     # Steele, Lea and Flood 2014: the first outputs for seed 0 mix the counters γ, 2γ, 3γ.
     gamma = 0x9E3779B97F4A7C15
-    outputs = [dropout._mix_python(gamma * k) for k in (1, 2, 3)]
-    assert outputs == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+    assert bits([gamma * k % 2**64 for k in (1, 2, 3)]).tolist() == [
+        0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
 
 
 def test_dropout_leaves_out_a_number_by_a_byte_and_scales_the_rest():
     x = np.full((1000, 77), 2, np.float32)
     y, factor = dropout_forward(x, Dropout(0.1, key=3))
-    words = np.array([dropout._mix_python(3 + k) for k in range(9_625)], np.uint64)
-    kept = words.view(np.uint8).reshape(x.shape) >= 26        # 0.1 is nearly 26/256
+    kept = bits(range(3, 9_628)).view(np.uint8).reshape(x.shape) >= 26    # 0.1 is nearly 26/256
     assert (factor == kept * np.float32(256 / 230)).all() and (y == x * factor).all()
-    assert dropout_forward(x, NO_DROPOUT)[0] is x and dropout_forward(x, Dropout(0, 1))[0] is x
+    for nothing in (Dropout(0, 1), dropout_of(0.1, ()), dropout_of(0.1, None), dropout_of(0, (1,))):
+        assert dropout_forward(x, nothing)[0] is x
 
 
 def test_each_step_and_place_has_other_bits():
-    keys = [(1, 5), (1, 6), (2, 5), (1, 5, 0), (1, 5, 1)]
-    zeros = [dropout_forward(np.ones(77_000), dropout_of(0.1, key))[0] == 0 for key in keys]
+    places = [(1, 5), (1, 6), (2, 5), (1, 5, 0, 0), (1, 5, 0, 1), (1, 5, 1, 0)]
+    zeros = [dropout_forward(np.ones(77_000), dropout_of(0.1, place[:2], *place[2:]))[0] == 0
+             for place in places]
     for one, other in combinations(zeros, 2):    # independent: both zero as often as by chance;
         for shift in (0, 8):                     # neither a copy of the other shifted by a word
             assert abs((one[:-8] & np.roll(other, shift)[:-8]).mean() - (26 / 256) ** 2) < 0.005
-    mix = dropout._mix_python
-    assert dropout_of(0.1, (1, 5, 0)).key == Dropout(0.1, 1).at(5).at(0).key == mix(
-        mix(mix(mix(1) + 6)) + 1)                             # same bits in every version
-    assert dropout_of(0.1, ()) == dropout_of(0.1, None) == NO_DROPOUT
-
-
-def test_each_token_has_counters_of_its_own_for_attention_s_dropout():
-    qkv = np.random.default_rng(0).standard_normal((7, 12))
-    _, cache = attention_forward(qkv, np.array([0, 3, 5, 7]), 2, Dropout(0.4, 5))
-    for group, factor, sentences in zip(cache.sentences, cache.factors, ([0], [3, 5]), strict=True):
-        p = np.ones((len(sentences), 2, group.length, group.length))
-        for one, first in enumerate(sentences):               # 2²⁴ counters per token
-            begins = np.array([first << 24], np.uint64)
-            assert (dropout_forward(p[one], Dropout(0.4, 5), begins)[0] == factor[one]).all()
 
 
 # ---------------------------------------------------------------- sentences

@@ -1,7 +1,6 @@
 """The prepared corpus: split, round trip, counts, cache, input that cannot be used."""
 
 import errno
-import gzip
 import itertools
 import json
 import multiprocessing
@@ -12,7 +11,6 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -182,26 +180,14 @@ def test_a_second_load_reads_the_cache(corpus, pair_file, text_config, cache_cop
     assert caches(cache) == [file]
 
 
-def spoil(path, change):
-    path.write_bytes(change(path.read_bytes()))
-
-
-def cut(data):
-    return data[:-8]
-
-
-def flip(data):
-    half = len(data) // 2
-    return data[:half] + bytes([data[half] ^ 1]) + data[half + 1:]
-
-
 @pytest.mark.parametrize("change", [
-    cut, flip, lambda data: b"[]", lambda data: data.replace(b'read\\": ', b'read\\": 1')])
+    lambda data: data[:-8], lambda data: data[:-99] + bytes(99), lambda data: b"[]",
+    lambda data: data.replace(b'read\\": ', b'read\\": 1')])
 def test_a_damaged_cache_is_told_and_built_again(corpus, pair_file, text_config, cache_copy, capsys,
                                                  change):
     cache, file = cache_copy
     before = file.read_bytes()
-    spoil(file, change)
+    file.write_bytes(change(before))
     assert file.read_bytes() != before
     again = load_corpus([pair_file], text_config, cache)
     assert_equal_corpora(again, corpus)
@@ -321,7 +307,7 @@ def test_too_few_pairs_are_told(pairs, write_tsv, tmp_path):
     done = command("train", "--pairs", path, "--cache", tmp_path / "cache", cwd=tmp_path)
     assert done.returncode == 2
     assert "about 500 in all; add files to --pairs, or pairs" in done.stderr
-    assert not (tmp_path / "runs").exists()
+    assert not [*tmp_path.glob("runs/*")]
 
 
 def killed(task, **_):
@@ -334,13 +320,7 @@ def failing(task, **_):
     raise ZeroDivisionError
 
 
-def refused(task, number, **_):
-    """A worker whose system call is refused."""
-    raise OSError(number, os.strerror(number))
-
-
 @pytest.mark.parametrize("work, error, message", [
-    (partial(refused, number=errno.ENOSPC), UserError, "No space .*; make room there or .*--cache"),
     (killed, UserError, "a worker process was killed, perhaps because memory ran out; stop"),
     (failing, ZeroDivisionError, None)])
 def test_a_worker_that_dies_ends_the_preparation(
@@ -366,22 +346,6 @@ def test_a_disk_that_fills_up_in_either_pass_leaves_nothing(
     with pytest.raises(UserError, match="No space .*; make room there or .*--cache"):
         prepared([pair_file])
     assert caches(tmp_path / "cache") == []
-
-
-@pytest.mark.parametrize("damage", ["cut", "malformed"])
-def test_a_file_of_many_chunks_that_cannot_be_read_ends_the_preparation(
-        damage, pairs, prepared, tmp_path, monkeypatch):
-    """More chunks than are read ahead: a reader waiting for room must notice the end."""
-    monkeypatch.setattr(pairs_module, "CHUNK", 10)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    path = tmp_path / "a.tsv.gz"
-    wrong = range(1_000, 4_001, 3) if damage == "malformed" else []
-    text = gzip.compress(with_malformed(pairs, wrong).encode())
-    path.write_bytes(text[:-100] if damage == "cut" else text)
-    with pytest.raises(UserError, match="cut short" if damage == "cut" else "1 in 100"):
-        prepared([path])
-    assert caches(tmp_path / "cache") == []
-    assert not [one for one in multiprocessing.active_children() if "Loky" not in one.name]
 
 
 def test_a_link_is_of_the_kind_that_its_own_name_tells(pairs, prepared, tmp_path):

@@ -6,8 +6,6 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 from convsim_mini.core.text import tokenize
 from convsim_mini.data import prepare
@@ -16,7 +14,7 @@ from convsim_mini.data.pairs import left_out, read_rows
 from convsim_mini.data.passes import origins_of
 from convsim_mini.data.prepare import corpus_report, load_corpus
 from convsim_mini.data.split import (
-    BLOCK, LONG, SPLITS, Origins, Splits, _units, connected, split_pairs, text_key)
+    BLOCK, LONG, SPLITS, Origins, Splits, _units, split_pairs, text_key)
 
 WORDS = "ham jam egg tea oat rye fig nut yam pea soy leek".split()
 
@@ -114,17 +112,6 @@ def test_no_text_of_dev_or_test_is_in_train(made, planted, text_config, tmp_path
         corpus.test.keys.ravel().tolist())
     assert corpus.report["texts"] == len(in_test)
     assert corpus.report["known"] == len(in_test & train)
-
-
-@given(st.data(), st.integers(1, 40))
-def test_what_edges_connect_has_one_number(data, nodes):
-    node = st.integers(0, nodes - 1)
-    edges = np.array(data.draw(st.lists(st.tuples(node, node), max_size=60)), np.int32)
-    ends = edges.reshape(-1, 2)
-    graph = coo_matrix((np.ones(len(ends), bool), ends.T), (nodes, nodes))
-    number, expected = connected_components(graph, directed=False)
-    found = connected(ends, nodes)
-    assert len({*zip(found.tolist(), expected.tolist())}) == number == len({*found.tolist()})
 
 
 conversations = st.lists(st.lists(st.integers(0, 60), min_size=2, max_size=6), min_size=1,

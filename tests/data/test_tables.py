@@ -14,23 +14,11 @@ from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.data import formats
 from convsim_mini.data.formats import EMPTY
 from convsim_mini.data.pairs import Pair, read_rows
-from convsim_mini.data.prepare import load_corpus
 from convsim_mini.data.layouts import IN_PAIRS
 
 from pair_files import read, written
 
 PAIRS = [("how are you, friend?", "fine,\nthanks"), ("a; b", 'she said "no"'), ("é", "à")]
-
-
-@pytest.mark.parametrize("delimiter", [",", ";"])
-@pytest.mark.parametrize("header, columns", [
-    (["id", "Question", "ANSWER"], []), (["id", "frage", "antwort"], ["frage", "antwort"]),
-    (["response", "antwort", "frage"], ["antwort", "frage"])])
-def test_csv_with_the_columns_of_its_header_or_those_that_are_named(
-        header, columns, delimiter, tmp_path):
-    rows = [header, *([k, *pair] for k, pair in enumerate(PAIRS))]
-    path = written(tmp_path / "mine.csv", rows, delimiter)
-    assert read(path, columns) == [Pair(*pair) for pair in PAIRS]
 
 
 @pytest.mark.parametrize("header", [
@@ -165,24 +153,20 @@ def test_a_log_is_read_in_order_of_time_and_long_silence_is_no_answer(times, tmp
     ("a.csv", "question,answer\na,b\n", ["question", "reply"], 'has no column "reply"; it has '
      "question, answer; name two of them"),
     ("a.csv", "question,answer\n", [], "holds no row below its header"),
-    ("a.csv", "sep=;", [], "holds no row below its header"),
     ("a.csv", 'question,answer\na,b\n"c,d\ne,f\ng,h\n', [], "the row 2 lines below the header"),
-    ("a.csv", "Why so?,Therefore.\na,b\n", [], "the first line of a .csv must name them"),
     ("a.xlsx", b"PK\3\4 and more", [], "is a zip file, such as an .xlsx; unpack it, or save"),
-    ("a.gz", b"a\tb", [], "the compressed data is damaged"),
     ("a.csv", b"question,answer\na,b\n\xff,c\n", [], "line 3: is not UTF-8 text ('utf-8'"),
-    ("a.tsv", b"a\tb\ncaf\xe9\tb\n", [], "line 2: is not UTF-8 text"),
-    ("a.csv", 'question,answer\na,b\n"a" b,c\n', [], "the row 2 lines below the header"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\nno json\n', [], "row 2: not a JSON object: Exp"),
     ("a.jsonl", '{"thread": 1, "text": "a"}\n\n[1]\n', [], "row 3: a row is [1]; expected"),
     ("a.jsonl", "[\n{}]", ["x"], "is a single JSON array; write one object per line"),
     ("a.csv", """question,answer\n"[{'role': 'user', 'content': 'q'}]",a\n""", [],
      "first: row 2: a cell holds a chat as JSON, expected a text"),
     ("a.csv", "question,answer\nq,a\n".encode("utf-16-le"), [], "is UTF-16 without its mark, or"),
-    ("a.tsv", b"%PDF-1.7", [], "is a PDF; save its text"),
     ("a.csv", 'question,answer\n"q\nq",a\n1,2,3\n', [], "row 3: 3 columns, expected 2 (as in"),
-    ("a.csv", "\n\n", [], "holds no row below"), ("a.tsv", "\n\n", [], "holds no row below"),
+    ("a.tsv", "\n\n", [], "holds no row below"),
     ("a.jsonl", '{"messages": [{"role": "user", "content": "q"}]}', [], "no message in it answers"),
+    ("a.jsonl", '{"messages": [{"role": "user", "content": "q"}]}\n{"messages": 7}', [],
+     "row 2: messages of type int, expected a list"),
     ("a.jsonl", '{"answers": [{"author": "a", "text": "b"}]}', [], "must have role and content"),
     ("a.csv", ",answers\n1,b\n", [], 'it has "", answers (the first line of a'),
     ("a.csv", "question,answer\nq,a\n".encode("gb18030") + "打印机".encode("gb18030"), [],
@@ -205,26 +189,6 @@ def test_what_is_not_installed_is_said_with_the_command_that_installs_it(tmp_pat
         read(tmp_path / "a.parquet")
     with pytest.raises(UserError, match=re.escape(python_m("pip install chitchat-dataset"))):
         formats.default_corpus()
-
-
-@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
-def test_rows_without_a_text_are_left_out_and_counted_whatever_the_format(
-        kind, pairs, text_config, tmp_path):
-    rows = [{"question": text, "answer": reply} for text, reply in pairs]
-    for k, row in enumerate(rows[:600]):
-        row[["question", "answer"][k % 2]] = "  " if k % 3 else None
-    path = tmp_path / f"mine.{kind}"
-    if kind == "jsonl":
-        written(path, [{name: cell for name, cell in row.items() if cell is not None}
-                           for row in rows])
-    elif kind == "parquet":
-        pytest.importorskip("pyarrow.parquet").write_table(
-            pytest.importorskip("pyarrow").Table.from_pylist(rows), path)
-    else:
-        written(path, [rows[0], *(row.values() for row in rows)], {"csv": ",", "tsv": "\t"}[kind])
-    report = load_corpus([path], text_config, tmp_path / "cache").report
-    assert (report["read"], report["malformed"]) == (len(pairs), 0)
-    assert report["removed"] == {"input: no_text": 300, "response: no_text": 300}
 
 
 @pytest.mark.parametrize("name", ["messages", "conversations"])
@@ -259,7 +223,7 @@ def test_the_list_of_messages_is_the_one_with_their_names_and_its_parts_are_text
     assert read(written(tmp_path / "a.ndjson", rows)) == [Pair("look !", "nice", "ann", "bob")]
     rows[0]["messages"][1]["content"] = {"no": "text"}
     with pytest.raises(UserError, match="""row 1: "content": dict {'no': 'text'} is not text; """
-                       "expected a str or a number, such as one of its no$"):
+                       "expected a str or a number, such as one of its no.;"):
         read(written(tmp_path / "a.ndjson", rows))
 
 
@@ -277,7 +241,7 @@ def test_empty_names_do_not_hide_others_and_thoughts_are_not_said(tmp_path):
     parts = [{"text": "hm", "thought": True}, {"text": "a"}]
     assert read_chat({"role": "user", "parts": [{"text": "q"}]},
                      {"role": "model", "parts": parts}) == [("q", "a")]
-    with pytest.raises(UserError, match="a.jsonl, row 1: a chat as its program exports it; make"):
+    with pytest.raises(UserError, match="first: row 1: a chat as its program exports it; make"):
         read_chat({"from": "8:bo", "messagetype": "RichText", "content": "q"})
 
 
@@ -311,14 +275,6 @@ def test_tables_as_programs_write_them(name, text, columns, expected, tmp_path):
 def test_a_code_page_that_is_named_is_used(tmp_path):
     path = written(tmp_path / "a.csv", "question,answer\né,à\n".encode("cp1252"))
     assert read(path, [], "cp1252") == [Pair("é", "à")]
-
-
-def test_a_first_line_of_single_words_is_told_to_be_a_pair(tmp_path, capsys):
-    path = written(tmp_path / "a.tsv",
-                   "Antwort\tFrage\nYes, it is.\tIs it so?\nNot yet.\tAre we there?\n")
-    assert len(read(path)) == 3
-    assert f"{path}: line 1, ['Antwort', 'Frage'], is read as a pair" in capsys.readouterr().err
-    assert read(path, ["Frage", "Antwort"])[1] == Pair("Are we there?", "Not yet.")
 
 
 CELLS = st.none() | st.text(st.characters(

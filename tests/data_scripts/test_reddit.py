@@ -21,7 +21,7 @@ from data_scripts.comments import clean, read_comment
 from data_scripts.dump_files import DumpLines
 
 import synthetic_dumps
-from bombs import PIECE, long_window, one_stream, peak_below
+from bombs import long_window
 
 DELETED = ("[deleted]", "[removed]", "[deleted by user]", "[ Removed by Reddit ]")
 
@@ -214,21 +214,6 @@ def test_cleaning(body, expected):
     assert clean(read_comment(line(body=body))) == expected
 
 
-REMOVED = {"long": {"body": "a" * 350}, "not_alphabetic": {"body": "2 + 2 = 4 ok"},
-           "link_or_mention": {"body": "/r/all of it"}, "bot": {"author": "HelpfulBot"},
-           "deleted": {"body": "[removed]"}, "only_links": {"body": "[](/abcdefghijklmnopqrst)"}}
-
-
-@pytest.mark.parametrize("reason", list(REMOVED))
-def test_a_comment_removed_takes_part_neither_as_input_nor_as_response(tmp_path, reason):
-    one, three = line(id="c1", parent="t3_p"), line(id="c3", parent="t1_c2")
-    two = line(id="c2", parent="t1_c1")
-    assert len(pairs_of(tmp_path / "all", [one, two, three])) == 2
-    two = line(id="c2", parent="t1_c1", **REMOVED[reason])    # answer to one, answered by three
-    assert pairs_of(tmp_path / "less", [one, two, three]) == []
-    assert report_of(tmp_path / "less" / "parsed" / "00000")["removed"] == {reason: 1}
-
-
 # ---------------------------------------------------------------- pairing
 
 def test_children_before_parents_parents_that_never_come_and_threads_apart(tmp_path):
@@ -299,8 +284,7 @@ def test_dumps_of_every_kind_whatever_their_name(tmp_path, kind):
                  compress(TEXT[:half]) + compress(TEXT[half:])):
         (tmp_path / "RC_2012-01").write_bytes(data)
         lines = DumpLines(tmp_path / "RC_2012-01")
-        assert list(lines) == LINES
-        assert (lines.cut, lines.number, lines.position) == (None, len(LINES), len(data))
+        assert list(lines) == LINES and (lines.cut, lines.number) == (None, len(LINES))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in COMPRESS if kind != "plain"])
@@ -320,17 +304,6 @@ def test_a_damaged_dump_gives_what_came_before_and_says_where_it_ended(
     if harm != "flipped" or kind == "xz":                     # the others notice late or never
         assert lines.cut.endswith(f" after line {len(found)}")
         assert found == LINES[:len(found)]
-
-
-@pytest.mark.parametrize("kind", ["xz", "bzip2", "zstd"])
-def test_a_dump_that_expands_to_gigabytes_takes_little_memory(tmp_path, kind):
-    make = {"xz": lambda: lzma.compress(PIECE) * 16,
-            "zstd": lambda: one_stream(zstd.ZstdCompressor()),
-            "bzip2": lambda: one_stream(bz2.BZ2Compressor(), 16)}[kind]
-    (tmp_path / "dump").write_bytes(make())
-    lines = DumpLines(tmp_path / "dump")
-    with peak_below(200_000_000):
-        assert list(lines) == [] and "a line exceeds the limit" in lines.cut
 
 
 def test_malformed_lines_and_an_end_inside_a_line_are_in_the_report(tmp_path):

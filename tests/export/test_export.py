@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,9 +12,9 @@ from convsim_mini.core.model import TABLE
 from convsim_mini.export import __main__ as export
 from convsim_mini.evaluation import __main__ as evaluation, sts
 from convsim_mini.evaluation.results import cell
-from convsim_mini.training.run import load_run, save_run, save_tuned
+from convsim_mini.training.run import load_run, save_tuned
 
-from conftest import command, parse_config
+from conftest import command
 from numpy_alone import with_numpy_alone
 from rounding import rounding
 
@@ -59,32 +58,6 @@ def test_numpy_alone_gives_the_vectors_of_the_run(trained, exported, tmp_path):
     assert export.open_exported(exported[0]).model.params[TABLE].dtype == np.float16
 
 
-def test_one_sentence_and_none(exported):
-    encoder = export.open_exported(exported[0])
-    assert encoder.encode([]).shape == (0, 16)
-    assert encoder.encode("tufome").shape == (16,)
-    assert encoder.encode(text for text in ["tufome", "a"]).shape == (2, 16)
-
-
-@pytest.mark.parametrize("wrong", [{"a": 1}, b"ab", SimpleNamespace(columns=["a"])])
-def test_what_is_no_list_of_texts_is_refused_in_a_folder_as_in_the_package(
-        trained, exported, wrong):
-    for encoder in (export.open_exported(exported[0]), convsim_mini.load(trained[0])):
-        with pytest.raises(TypeError, match="^sentences: a .*; expected texts, or one column of"):
-            encoder.encode(wrong)
-
-
-def test_layers_and_biases_are_exported(arguments, tmp_path):
-    options = [*arguments, "--steps", 5, "--evaluations", 1, "--run", tmp_path / "run",
-               "--model.layers", 12, 16, "--model.encoder_bias", "true"]
-    train.train(parse_config([*map(str, options)]))
-    export.main([str(tmp_path / "run"), "--out", str(tmp_path / "out")])
-    encoder, expected = export.open_exported(tmp_path / "out"), in_16_bits(tmp_path / "run")
-    assert encoder.dimension == expected.dimension == 16
-    np.testing.assert_allclose(encoder.encode(SENTENCES), expected.encode(SENTENCES), rtol=0,
-                               atol=1e-6)
-
-
 def test_a_tuned_matrix_is_exported(run_copy, tmp_path):
     save_tuned(load_run(run_copy), np.random.default_rng(0).standard_normal((16, 16)))
     export.main([str(run_copy), "--tuned", "--out", str(tmp_path / "out")])
@@ -103,7 +76,7 @@ def test_what_is_printed_and_what_the_card_says(trained, exported):
     assert f"100: the run {of_run}, the folder {of_folder}\n" in done.stdout
     assert f"interval: {of_folder} (the run itself: {of_run})" in card
     assert "a vector of 16 dimensions." in card
-    assert f"It was trained on pairs.tsv. Training took {run.step} steps" in card
+    assert f"It was trained on pairs.tsv, in {run.step} steps." in card
     assert "It is a DAN\ntrained" in card
     assert card.startswith("---\nlibrary_name: sentence-transformers\npipeline_tag: sentence-sim")
     assert "\n# license: none is chosen yet" in card and "{" not in card
@@ -112,18 +85,12 @@ def test_what_is_printed_and_what_the_card_says(trained, exported):
 
 def test_no_name_becomes_code_and_each_task_names_its_data(run_copy, tmp_path):
     run, name = load_run(run_copy), 'ex", x=open("y"), z="`<b>'
-    gone = dataclasses.replace(run.config, pairs=[str(tmp_path / "gone.tsv")],
-                               init=str(tmp_path / "first"))
-    save_run(run._replace(config=gone))
-    export.main([str(run_copy), "--out", str(tmp_path / name)])
-    card = (tmp_path / name / "README.md").read_text()
+    for nli, says in ((None, "gone.tsv"), ("DIR", "gone.tsv, SNLI")):
+        gone = dataclasses.replace(run.config, pairs=[str(tmp_path / "gone.tsv")], nli=nli)
+        card = export.card(run._replace(config=gone), tmp_path / name, "", 16)
+        assert f"It was trained on {says}, in" in card and str(tmp_path) not in card
     code = ast.parse(card.split("```python\n")[1].split("```")[0])
     assert code.body[1].value.args[0].value == name
-    assert str(tmp_path) not in card and "It started from the run first." in card
-    for task, says in (("conversation", "gone.tsv. Training"), ("nli", "SNLI. Training"),
-                       ("multitask", "gone.tsv, SNLI. Training")):
-        config = dataclasses.replace(gone, task=task)
-        assert export.training_data(run._replace(config=config)).startswith(says)
 
 
 def test_a_table_in_8_bits_gives_nearly_the_same_vectors(trained, tmp_path, capsys):
@@ -137,18 +104,6 @@ def test_a_table_in_8_bits_gives_nearly_the_same_vectors(trained, tmp_path, caps
     cosines = np.vecdot(small.encode(SENTENCES), encoder.encode(SENTENCES))
     assert 0.99 < cosines.min() < 1 - 1e-6    # near, but not the same
     assert "stored in 8 bits" in (tmp_path / "small" / "README.md").read_text("utf-8")
-
-
-def test_what_exists_is_refused_and_an_empty_folder_is_filled(
-        trained, tmp_path, capsys):
-    full, empty = tmp_path / "full", tmp_path / "empty"
-    full.mkdir(), empty.mkdir(), (full / "mine").write_text("precious")
-    done = command("export", trained[0], "--out", full, cwd=tmp_path)
-    assert done.returncode == 2 and done.stderr.startswith(f"error: {full}: already exists and")
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["empty", "full", "mine"]
-    export.main([str(trained[0]), "--out", str(empty)])
-    assert (empty / "README.md").exists() and f"{empty}/README.md says how" in (
-        capsys.readouterr().out)
 
 
 # ---------------------------------------------------------------- Transformers
@@ -165,8 +120,6 @@ def test_a_transformer_with_numpy_alone_gives_the_vectors_of_the_run(
         arguments, tmp_path, capsys, variant):
     run, folder = tmp_path / "run", tmp_path / "a.model"
     train.main([*map(str, [*arguments, *TINY, "--run", run, *VARIANTS[variant]])])
-    assert "sentences have more than 8 pieces of words and are cut off there" in (
-        capsys.readouterr().err)
     evaluation.main([str(run), "--on", "response", "sts", "cqa"])
     told = capsys.readouterr().out
     assert "P@10" in told and "STS built-in set" in told and "not measured" not in told

@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 
 from convsim_mini import fast
-from convsim_mini.core import attention, losses
-from convsim_mini.fast import host
 
 from conftest import ROOT
-from twin_cases import uninstall
 
 PACKAGE = ROOT / "convsim_mini"
 SUM = "embeddings", "counts @ to_host(table))  ", "0 * counts @ to_host(table))"
@@ -61,7 +58,7 @@ def test_a_change_is_told_and_seen_in_the_losses_and_plain_runs_core(tmp_path, a
 @pytest.mark.parametrize("edit, told", [
     (SUM, ["sum_rows", "update_rows"]),
     (("optim", "rate = rate / array_module", "rate = 1 * rate / array_module"), ["update_rows"]),
-    (("attention", "ds *= p\n", "ds *= 1 * p\n"), ["attention"]),
+    (("attention", "function(*items) for", "function(*items[:]) for"), ["each_group"]),
     (("layers", "1 - cache * cache", "1 - cache"), []),       # it has no twin
 ])
 def test_what_is_changed_or_uses_it_is_named_unless_no_twin_is_wanted(edit, told, tmp_path):
@@ -70,24 +67,6 @@ def test_what_is_changed_or_uses_it_is_named_unless_no_twin_is_wanted(edit, told
     lines = run(folder, "-c", code).stderr.splitlines()
     assert [line.split(" ")[1] for line in lines] == told
     assert run(folder, "-c", code, CONVSIM_PLAIN="1").stderr == ""
-
-
-def test_the_other_of_a_changed_pair_stays_plain_too(monkeypatch):
-    """They share a cache, whose content may differ between a twin and core."""
-    def no_twin(*arguments):
-        raise ZeroDivisionError("a twin ran")
-
-    monkeypatch.setitem(fast.TESTED, "attention", "of an older version")
-    for name in ("attention_forward", "attention_backward", "matmul"):
-        monkeypatch.setattr(host, name, no_twin)
-    uninstall()
-    fast.install()
-    qkv = np.ones((3, 6))
-    y, cache = attention.attention_forward(qkv, np.array([0, 3]), 1)
-    attention.attention_backward(y, cache)
-    with pytest.raises(ZeroDivisionError):
-        losses.batch_softmax_forward(qkv, qkv)
-    uninstall()
 
 
 def test_the_checksums_are_those_of_today():

@@ -3,20 +3,14 @@
 import os
 import subprocess
 import sys
-import threading
-from types import SimpleNamespace
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from convsim_mini import fast
-from convsim_mini.core.arrays import matmul
-from convsim_mini.core.embeddings import SparseRows
-from convsim_mini.core.gradcheck import dense
-from convsim_mini.fast import host, threads
+from convsim_mini.fast import threads
 
 from conftest import PATH
-from twin_cases import uninstall
 
 
 @pytest.fixture
@@ -42,44 +36,6 @@ def test_fair_shares_are_all_items_once_and_nearly_equal_work(items, number, cor
         assert len(shares) == number and max(sizes) - min(sizes) < 40
 
 
-def test_a_thread_that_has_not_begun_its_part_is_not_waited_for(cores):
-    cores(2)
-    gate = threading.Event()
-    busy = threads._threads().submit(gate.wait, 5)            # as if its core were busy
-    assert threads.on_all_cores(lambda part: part + 1, range(3)) == [1, 2, 3]
-    assert not busy.done()
-    gate.set()
-    assert threads.on_all_cores(lambda part: part + 1, range(3)) == [1, 2, 3]
-
-
-@pytest.mark.parametrize("number", [1, 2, 3, 50])
-def test_a_product_on_own_threads_is_numpy_s(number, cores, monkeypatch):
-    cores(number)
-    monkeypatch.setattr(threads, "_own_threads", True)
-    monkeypatch.setattr(threads, "LARGE_PRODUCT", 0)
-    rng = np.random.default_rng(0)
-    a, b, c = (rng.standard_normal(shape) for shape in ((7, 5), (5, 3), (7, 9)))
-    for one, other in ((a, b), (a.T, c), (c.T, a)):
-        found, expected = threads.product(one, other), one @ other
-        assert np.allclose(found, expected, rtol=1e-13, atol=1e-13)
-        assert found.dtype == expected.dtype
-
-
-@pytest.mark.parametrize("number, at_once", [(1, 2048), (2, 1), (3, 2), (50, 2048), (1, 3)])
-def test_a_step_adds_up_all_places_of_a_row_on_any_number_of_cores(number, at_once, cores,
-                                                                   monkeypatch):
-    cores(number)
-    monkeypatch.setattr(host, "AT_ONCE", at_once)
-    rng = np.random.default_rng(0)
-    parts = [SparseRows(rng.integers(0, 12, 30).astype(np.int32), rng.standard_normal((5, 3)),
-                        rng.integers(0, 5, 30).astype(np.int32)) for _ in range(2)]
-    for some in (parts, parts[:1]):
-        table = rng.standard_normal((12, 3))
-        expected = table - 0.5 * dense(some, table)
-        host.update_rows(table, some, 0.5)
-        assert np.abs(table - expected).max() < 1e-14
-
-
 def test_commands_give_blas_one_thread_and_a_program_keeps_its_own():
     code = """if True:
         import numpy, threadpoolctl
@@ -100,32 +56,18 @@ def test_commands_give_blas_one_thread_and_a_program_keeps_its_own():
     assert before == "[2] True" and after == "[1] 600.0"
 
 
-def test_small_products_of_several_threads_leave_blas_as_it_was(monkeypatch):
+def test_small_products_get_one_thread_and_leave_blas_as_it_was(monkeypatch):
+    given, blas = [], threads._blas()
+
     class Blas:
-        given = 4
-
         def limit(self, limits):
-            before, self.given = self.given, limits
-            return SimpleNamespace(restore_original_limits=lambda: setattr(self, "given", before))
+            given.append(limits)
+            return blas.limit(limits=limits)
 
-    blas, seen = Blas(), []
-    monkeypatch.setattr(threads, "_blas", lambda: blas)
-    first, second = threads.one_thread(), threads.one_thread()
-    for one, step in ((first, "enter"), (second, "enter"), (first, "exit"), (second, "exit")):
-        one.__enter__() if step == "enter" else one.__exit__(None, None, None)
-        seen.append(blas.given)
-    assert seen == [1, 1, 1, 4]
+    monkeypatch.setattr(threads, "_blas", Blas)
     monkeypatch.setattr(threads, "_own_threads", False)
-    x = np.random.default_rng(0).standard_normal((3, 5))
-    np.testing.assert_array_equal(threads.product(x, x.T), x @ x.T)
-    assert blas.given == 4
-
-
-def test_twins_come_and_go():
-    x, calls = np.ones((2, 3)), []
-    fast.install()
-    assert matmul(x, x.T)[0, 0] == 3
-    matmul.register(np.ndarray, lambda *inputs: calls.append(inputs))
-    matmul(x, x.T)
-    uninstall()
-    assert matmul(x, x.T)[0, 0] == 3 and len(calls) == 1
+    before, x = blas.info(), np.random.default_rng(0).standard_normal((3, 5))
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(threads.product, [x] * 50, [x.T] * 50):
+            np.testing.assert_array_equal(found, x @ x.T)
+    assert given == [1] * 50 and blas.info() == before

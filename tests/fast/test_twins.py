@@ -5,7 +5,8 @@ import pytest
 
 from convsim_mini import fast
 from convsim_mini.core import optim
-from convsim_mini.fast import threads
+from convsim_mini.core.attention import each_group
+from convsim_mini.fast import host, threads
 
 from twin_cases import (
     CASES, PAIRS, SEEDS, TWINS, no_rows, plain, results_of, touched_rows, uninstall)
@@ -17,6 +18,7 @@ def cores(request, monkeypatch):
     monkeypatch.setattr(threads, "number_of_cores", lambda: request.param)
     monkeypatch.setattr(threads, "_own_threads", True)
     monkeypatch.setattr(threads, "LARGE_PRODUCT", 0)
+    monkeypatch.setattr(host, "AT_ONCE", 4)
     threads._threads.cache_clear()
     fast.install()
     yield
@@ -50,4 +52,4 @@ def test_rows_in_many_places_and_in_none_are_updated_alike(cores):
 
 
 def test_every_twin_has_a_case():
-    assert TWINS == {*CASES, *PAIRS.values()}
+    assert TWINS == {*CASES, *PAIRS.values(), each_group}     # which attention calls

@@ -3,16 +3,14 @@
 import numpy as np
 import pytest
 
-from convsim_mini import train, tune
+from convsim_mini import train
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import ModelConfig
-from convsim_mini.core import model as core_model
-from convsim_mini.core.arrays import array_module, to_device, to_host
-from convsim_mini.core.model import TABLE, Model, encoder_forward, loss_and_gradients
+from convsim_mini.core.arrays import to_device, to_host
+from convsim_mini.core.model import Model, encoder_forward, loss_and_gradients
 from convsim_mini.core.optim import SGD, Adaptive
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.batches import Batch
-from convsim_mini.evaluation.after_training import summary
 from convsim_mini.fast.devices import device_module
 from convsim_mini import load
 from convsim_mini.core.initial import initial_parameters
@@ -133,30 +131,6 @@ def test_a_stopped_run_goes_on_on_the_device_that_is_named(
     assert describe(folder).config.device == then
     one, whole = (load(run).encode(["fudazi vobamu"]) for run in (folder, tmp_path / "whole"))
     assert np.abs(one - whole).max() < 1e-4
-
-
-def test_what_a_training_measures_is_encoded_on_its_device(
-        cupy, pair_file, cache_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(monitor, "plot_curves", lambda *_: None)
-    real, devices = core_model.encoder_forward, set()
-
-    def recorded(model, *arguments, **key):
-        devices.add(array_module(model.params[TABLE]).__name__)
-        return real(model, *arguments, **key)
-
-    monkeypatch.setattr(core_model, "encoder_forward", recorded)
-    config = parse_config([*SMALL, "--pairs", str(pair_file), "--cache", str(cache_folder),
-                           "--steps", "4", "--device", "gpu", "--run", str(tmp_path / "run")])
-    summary(train.train(config))
-    assert devices == {"cupy"}
-    devices.clear()
-    words = np.random.default_rng(0).choice(["fudazi", "vobamu", "setodi", "tufome"], (60, 4))
-    for split, rows in (("train", words[:40]), ("dev", words[40:])):
-        (tmp_path / f"sts-{split}.csv").write_text("".join(
-            f"main-news\tfile\t2012\t1\t{len(set(row))}\t{row[0]} {row[1]}\t{row[2]} {row[3]}\n"
-            for row in rows))
-    tune.main([str(tmp_path / "run"), "--data", str(tmp_path), "--device", "gpu"])
-    assert devices == {"cupy"}
 
 
 def test_a_worker_without_a_gpu_of_its_own_is_told_so(cupy):

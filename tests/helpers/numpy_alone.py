@@ -26,5 +26,5 @@ def with_numpy_alone(folder, sentences, cwd):
     done = subprocess.run([sys.executable, "-c", CODE, folder, cwd / "vectors.npy", *sentences],
                           cwd=ROOT, env=clean, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.strip() == str(folder / "core" / "bi_encoder.py")
+    assert done.stdout.strip() == str(folder / "core" / "model.py")
     return np.load(cwd / "vectors.npy")

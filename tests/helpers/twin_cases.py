@@ -10,12 +10,12 @@ import numpy as np
 
 from convsim_mini import fast
 from convsim_mini.core import (
-    attention, dropout, embeddings, layers, losses, optim, transformer_layers)
+    attention, embeddings, layers, losses, optim, transformer_layers)
 from convsim_mini.core.arrays import matmul, to_host
-from convsim_mini.core.dropout import NO_DROPOUT, Dropout
 from convsim_mini.core.embeddings import SparseRows
 from convsim_mini.core.gradcheck import dense
 from convsim_mini.core.packed import Packed, offsets_of
+from convsim_mini.core.transformer_layers import Dropout
 
 DROPOUT = Dropout(0.3, 2**63 + 11)    # a key that needs all 64 bits
 SEEDS = range(6)                      # draw each kind of input of each case
@@ -43,10 +43,6 @@ def one_of(rng, *choices):
     return choices[rng.integers(len(choices))]
 
 
-def some_dropout(rng):
-    return one_of(rng, NO_DROPOUT, DROPOUT)
-
-
 # ---------------------------------------------------------------- inputs
 
 def factors(rng, dtype):
@@ -65,24 +61,23 @@ def layer_norm(rng, dtype):
 
 
 def dropped(rng, dtype):
-    return *numbers(rng, dtype, sizes(rng, 2)), some_dropout(rng)
+    return *numbers(rng, dtype, sizes(rng, 2)), one_of(rng, Dropout(0, 0), DROPOUT)
 
 
 def attended(rng, dtype, lengths=None, heads=3, width=5):
     packed = sentences(rng, lengths)
     qkv, = numbers(rng, dtype, (len(packed.ids), 3 * heads * width))
-    return qkv, packed.offsets, heads, some_dropout(rng)
+    return qkv, packed.offsets, heads
 
 
 def bag(rng, dtype):
     return *numbers(rng, dtype, (ROWS, *sizes(rng, 1))), sentences(rng)
 
 
-def scores(rng, dtype, most=42):
-    """Inputs of a whole batch, or of a worker's part."""
-    B, d = rng.integers(most - 20, most), rng.integers(1, 20)
-    b, first = one_of(rng, (B, 0), (B // 2, B - B // 2))
-    return *numbers(rng, dtype, (b, d), (B, d)), 3.0, first
+def labelled(rng, dtype, classes=41):
+    """Logits, and a label of each row."""
+    b, = sizes(rng, 1)
+    return *numbers(rng, dtype, (b, classes)), rng.integers(0, classes, b)
 
 
 def parameters(kinds, *others):
@@ -117,12 +112,12 @@ CASES = {
     matmul: factors,
     embeddings.sum_rows: bag,
     layers.tanh_backward: lambda rng, dtype: numbers(rng, dtype, *[sizes(rng, 2)] * 2),
-    losses.batch_softmax_forward: scores,
+    losses.cross_entropy_forward: labelled,
     optim.sgd: parameters(2, 0.1),
     optim.adam: parameters(4, 3, 0.1, 0.9, 0.999, 1e-8),
     optim.update_rows: touched_rows,
     attention.attention_forward: attended,
-    dropout.dropout_forward: dropped,
+    transformer_layers.dropout_forward: dropped,
     transformer_layers.layer_norm_forward: layer_norm,
 }
 BACKWARDS = {function.__name__: function for function in TWINS}

@@ -23,30 +23,26 @@ import convsim_mini
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
 from convsim_mini.export import __main__ as export
-from convsim_mini.inference.index import build_index, open_index
+from convsim_mini.inference.index import build_index
 from convsim_mini.inference.rows import rows_of_texts
 from convsim_mini.inference.sentence_encoder import encoder_of
-from convsim_mini.training.tasks import warn_if_cut
-from convsim_mini.core import bi_encoder
 from convsim_mini.core.model import embed, encoder_forward, respond
-from convsim_mini.core.packed import offsets_of
 from convsim_mini.training.run import load_run
 
 SENTENCES = ["How old are you?", "What is your age?", "", "fudazi vobamu",
              "fudazi vobamu setodi " * 30, "\U0001f600", "a"]
 
 
-def test_embeddings_are_float32_unit_vectors(encoder, monkeypatch):
+def test_embeddings_are_float32_unit_vectors(encoder):
     vectors = encoder.encode(SENTENCES)
     assert vectors.shape == (7, 16) and vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
     packed, of_none = (encoder.vocabulary.encode(texts) for texts in (SENTENCES, []))
-    for none in (encoder.encode([]), encoder.embed(of_none), embed(encoder.model, of_none),
+    for none in (encoder.encode([]), embed(encoder.model, of_none),
                  encoder_forward(encoder.model, of_none)[0]):
         assert none.shape == (0, 16) and none.dtype == np.float32
     np.testing.assert_array_equal(encoder.encode(SENTENCES[0]), encoder.encode(SENTENCES[:1])[0])
-    monkeypatch.setattr(bi_encoder, "AT_ONCE", 3)
-    np.testing.assert_allclose(encoder.embed(packed), vectors, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(embed(encoder.model, packed, 3), vectors, rtol=0, atol=1e-6)
 
 
 @given(st.lists(st.one_of(st.sampled_from(SENTENCES), st.text(max_size=20)), min_size=1,
@@ -74,19 +70,13 @@ def test_what_is_no_string_is_refused_by_name(encoder, sentences, said):
 
 def test_numbers_are_their_digits_and_what_is_missing_is_empty(encoder):
     found = encoder.encode([None, float("nan"), 4711.0, ["a", {"type": "text", "text": "b"}]])
-    np.testing.assert_array_equal(found, encoder.encode(["", "", "4711", "a b"]))
+    np.testing.assert_array_equal(found, encoder.encode(iter(["", "", "4711", "a b"])))
 
 
 def test_a_device_that_there_is_not_is_named(trained):
     for device in ("tpu", None, ""):
         with pytest.raises(UserError, match=f'device {device!r}: expected "cpu" or "gpu"'):
             convsim_mini.load(trained[0], device=device)
-
-
-def test_any_iterable_is_a_list(encoder):
-    for container in (tuple, np.array, iter):
-        np.testing.assert_array_equal(encoder.encode(container(SENTENCES)),
-                                      encoder.encode(SENTENCES))
 
 
 def test_similarity_is_the_cosine_of_vectors_of_any_length(encoder):
@@ -96,30 +86,20 @@ def test_similarity_is_the_cosine_of_vectors_of_any_length(encoder):
         assert cosines.shape == (2, 3) and cosines.dtype == np.float32
         np.testing.assert_allclose(cosines, a @ b.T, rtol=0, atol=1e-6)
     np.testing.assert_allclose(encoder.similarity(a[1].tolist(), b), cosines[1:], atol=1e-6)
-    with pytest.raises(ValueError, match="shapes .1, 2, 16. and .*; expected"):
-        encoder.similarity(a[None], b)
-
-
-def test_an_encoder_is_a_step_of_a_scikit_learn_pipeline(encoder):
-    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import GridSearchCV, cross_val_score
-    from sklearn.pipeline import make_pipeline
-
-    texts = [f"{word} {k}" for k in range(10) for word in ("fudazi vobamu", "setodi")]
-    labels, steps = ["a", "b"] * 10, make_pipeline(encoder, LogisticRegression())
-    assert cross_val_score(steps, texts, labels, cv=2).tolist() == [1, 1]
-    search = GridSearchCV(steps, {"logisticregression__C": [0.1, 1]}, cv=2).fit(texts, labels)
-    assert search.predict(texts).tolist() == labels
-    np.testing.assert_array_equal(encoder.transform(texts), encoder.encode(texts))
 
 
 def test_an_encoder_is_any_step_of_scikit_learns(encoder):
     pandas = pytest.importorskip("pandas")
     compose = pytest.importorskip("sklearn.compose", reason="scikit-learn is not installed")
     from sklearn.frozen import FrozenEstimator
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import Pipeline, make_pipeline, make_union
 
+    texts, labels = [f"{word} {k}" for k in range(10) for word in ("fudazi", "setodi")], [0, 1] * 10
+    search = GridSearchCV(make_pipeline(encoder, LogisticRegression()),
+                          {"logisticregression__C": [0.1, 1]}, cv=2).fit(texts, labels)
+    assert search.predict(texts).tolist() == labels
     texts = ["fudazi vobamu", "setodi", "vobamu"]
     expected = encoder.encode(texts)
     for last in (make_pipeline(encoder), make_pipeline(make_pipeline(encoder)), make_union(encoder),
@@ -135,30 +115,29 @@ def test_an_encoder_is_any_step_of_scikit_learns(encoder):
     assert isinstance(encoder.transform(texts), np.ndarray)    # the pipeline has its own copy
 
 
-@pytest.fixture(params=["encoder", "index", "opened", "exported"])
+@pytest.fixture(params=["encoder", "index", "exported"])
 def guest(request, trained, tmp_path, monkeypatch):
     """A public object that other programs hold, and a function: (object, text) → array."""
+    encoder = convsim_mini.load(trained[0])
     if request.param == "exported":
-        export.write_model(tmp_path, convsim_mini.load(trained[0]))
+        export.write_model(tmp_path, encoder)
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.delitem(sys.modules, "model", raising=False)
-        return importlib.import_module("model").load(), lambda one, text: one.encode([text])
-    encoder = convsim_mini.load(trained[0])
-    if request.param == "encoder":
+        encoder = importlib.import_module("model").load()
+    if request.param != "index":
         return encoder, lambda one, text: one.encode([text])
     build_index(encoder, rows_of_texts(SENTENCES), tmp_path / "index")
-    index = (encoder.index(SENTENCES) if request.param == "index" else
-             open_index(tmp_path / "index", encoder))
-    return index, lambda one, text: np.array([hit[:4] for hit in one.search([text], 3)[0]])
+    return encoder.index(tmp_path / "index"), lambda one, text: np.array(
+        [hit[:4] for hit in one.search([text], 3)[0]])
 
 
 def test_a_public_object_can_be_copied_forked_and_shared_and_keeps_no_text(guest):
     one, use = guest
-    copied = pytest.importorskip("sklearn.base").clone
-    before, expected = pickle.dumps(one), use(one, "fudazi hunter2zzqx")
-    for copy in (pickle.loads(before), deepcopy(one), copied(one, safe=False), one):
+    expected = use(one, "fudazi hunter2zzqx")
+    pickled = pickle.dumps(one)
+    assert b"hunter2zzqx" not in pickled
+    for copy in (pickle.loads(pickled), deepcopy(one)):
         np.testing.assert_array_equal(use(copy, "fudazi hunter2zzqx"), expected)
-        assert pickle.dumps(copy) == before and b"hunter2zzqx" not in before
     with ThreadPoolExecutor(2) as threads:
         for found in threads.map(partial(use, one), ["fudazi hunter2zzqx"] * 8):
             np.testing.assert_array_equal(found, expected)
@@ -168,24 +147,17 @@ def test_a_public_object_can_be_copied_forked_and_shared_and_keeps_no_text(guest
     np.testing.assert_array_equal(queue.get(), expected)
 
 
-def test_what_a_transformer_cuts_is_counted(encoder, capsys):
-    config = replace(encoder.model.config, encoder="transformer", max_tokens=3)
-    offsets = offsets_of([3, 4, 2, 9])
-    warn_if_cut(config, offsets)
-    warn_if_cut(config, offsets[:2])
-    warn_if_cut(encoder.model.config, offsets)
-    assert capsys.readouterr().err == (
-        "2 of 4 sentences have more than 3 pieces of words and are cut off there\n")
-
-
 def test_vectors_are_the_models_own_or_times_the_tuned_matrix(trained):
     run = load_run(trained[0])
     packed = run.vocabulary.encode(SENTENCES)
     assert packed.lengths[2] == 1                             # of "": run trained on the corpus
     plain = embed(run.model, packed)
     np.testing.assert_allclose(encoder_of(run).encode(SENTENCES), plain, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(encoder_of(run).encode_responses(SENTENCES), respond(
-        run.model, plain), rtol=0, atol=1e-6)                 # unit length in this run
+    for unit in (True, False):                                # with False, not of unit length
+        config = replace(run.model.config, unit_response=unit)
+        model = run.model._replace(config=config)
+        found = encoder_of(run._replace(model=model)).encode(SENTENCES, as_responses=True)
+        np.testing.assert_allclose(found, respond(model, plain), rtol=0, atol=1e-6)
     with pytest.raises(UserError, match="has no tuned matrix; make one: .*tune"):
         encoder_of(run, tuned=True)
     tuned = run._replace(tuned=np.random.default_rng(0).standard_normal((16, 16)).astype("f4"))
@@ -247,10 +219,8 @@ def test_similarity_is_meaning_plus_words_each_counted_once(encoder):
 
 def test_a_single_sentence_shows_its_vector(encoder, trained, capsys):
     encode.main([str(trained[0]), "hello fudazi"])
-    begin, shown = capsys.readouterr().out.split("\n")[0].removesuffix(" …").split(": ")
-    assert begin == "16 dimensions, unit length"
-    shown = np.array(shown.split(), float)
-    np.testing.assert_allclose(shown, encoder.encode("hello fudazi")[:8], atol=5.1e-4)
+    shown = np.array(capsys.readouterr().out.split(), float)
+    np.testing.assert_allclose(shown, encoder.encode("hello fudazi"), atol=5.1e-4)
 
 
 @pytest.mark.parametrize("replies", [False, True])
@@ -272,25 +242,6 @@ def test_vectors_are_written_as_npy(
     np.testing.assert_allclose(vectors, right, rtol=0, atol=1e-6)
     assert "5 vectors of 16 dimensions" in capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt", "out.npy"]
-
-
-@pytest.mark.parametrize("options, told", [
-    ("--file lines.txt --out lines.txt", "lines.txt: already exists and was not changed"),
-    ("--file lines.txt --out no/v.npy", "no/v.npy: cannot be written"),
-    ("one --search lines.txt --index i", "--index: not allowed with argument --search"),
-    ("--column a --out v.npy", "standard input: has no columns"),
-    ("", "standard input: is empty")])
-def test_what_cannot_be_done_is_one_line(trained, tmp_path, monkeypatch, capsys, options, told):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "lines.txt").write_text("one\n")
-    stdin(monkeypatch, b"")
-    with pytest.raises(SystemExit) as left:
-        encode.main([str(trained[0]), *options.split()])
-    line = capsys.readouterr().err.rsplit("\r", 1)[-1]
-    assert left.value.code == 2 and told in line
-    assert line.startswith("error: ") and line.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["lines.txt"]
-    assert (tmp_path / "lines.txt").read_text() == "one\n"
 
 
 def test_memory_does_not_grow_with_a_file_whose_vectors_are_written(

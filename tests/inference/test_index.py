@@ -1,9 +1,7 @@
 """Search: an index finds what an exact search of the file finds; tables; adding rows."""
 
-import gzip
 import json
 import os
-import sys
 from collections import Counter
 from dataclasses import replace
 from math import log, sqrt
@@ -16,18 +14,15 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.core.ranking import settled
 from convsim_mini.core.text import tokenize
 from convsim_mini.data import pairs as data_pairs, texts as data_texts
-from convsim_mini.data.layouts import Reading
 from convsim_mini.common import files
 from convsim_mini.fast.threads import product
-from convsim_mini.inference import index, sentence_encoder
 from convsim_mini.inference.index import (
-    FILE, Index, add_to_index, build_index, index_of, nearest, open_index, save_index)
+    FILE, add_to_index, build_index, index_of, nearest, open_index)
 from convsim_mini.inference.rows import rows_of_file, rows_of_texts
 from convsim_mini.inference.sentence_encoder import encoder_of
 from convsim_mini.training.run import load_run
 
 from pair_files import written
-from rounding import rounding
 
 QUERIES = ["fudazi vobamu", "you?", "\u2603"]
 
@@ -66,44 +61,29 @@ def said(trained, capsys):
     return said
 
 
-def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, said, monkeypatch):
-    """All lines, best first, each with its number and its cosine."""
-    monkeypatch.setattr(index, "ALIKE", 2)                    # no two texts are near copies
+def test_an_index_finds_what_a_search_of_the_file_finds(encoder, lines, file, said):
     assert said("--file", file, "--index", "index") == "index: 1,405 rows\n"
     assert sorted(path.name for path in file.parent.iterdir()) == ["index", "lines.txt"]
     shown = said("--search", file, *QUERIES)
-    first = [line.split()[0] for line in shown.split("\n\n")[0].splitlines()[1:]]
-    assert len(first) == 10 and first[0] == "2.000" and shown.count("line ") == 30
+    assert shown.split()[2] == "2.000" and shown.count("line ") == 30
     in_memory = encoder.index(file)
     file.unlink()                                             # the index needs no file
     assert said("--index", "index", *QUERIES) == shown
     opened = encoder.index("index")
     assert opened.held.column == "line" and in_memory.texts == opened.texts == lines
-    cosines = encoder.encode(QUERIES) @ encoder.encode(lines).T * [line != "" for line in lines]
-    words = tfidf_in_loops(QUERIES, lines)
-    # a cosine sums the errors of two unit vectors' values, which have random signs
-    error = 2 * np.sqrt(encoder.dimension) * rounding(encoder, lines)
-    assert error < 1e-4
-    known, unknown = opened.tfidf.scores(["fudazi", "fudazi zucchini"])
-    assert (known == unknown).all() and known.max() > 0       # words in no row do not count
-    assert not any(some.any() for some in opened.tfidf.scores(["zucchini", ""]))
-    texts = Counter(line for line in lines if line)           # a row without text is never a hit
-    for weight in (0, 1, 2.5):
-        for some in (in_memory, opened):
-            for hits, right, by_words in zip(some.search(QUERIES, 2_000, weight), cosines, words):
-                assert {(row["line"], *(other["line"] for other in others))
-                        for *_, row, copies, others in hits} == {
-                            (text,) * min(5, number) for text, number in texts.items()}
-                *arrays, _ = zip(*hits)
-                scores, meanings, counted, numbers, found, copies = map(np.array, arrays)
-                assert [texts[row["line"]] for row in found] == copies.tolist()
-                assert sorted(numbers) == [1 + lines.index(text) for text in texts]
-                assert [row["line"] for row in found] == [lines[n - 1] for n in numbers]
-                assert (np.diff(scores) <= 0).all()
-                np.testing.assert_allclose(meanings, right[numbers - 1], rtol=0, atol=error)
-                by_words = by_words if weight else np.zeros_like(by_words)
-                np.testing.assert_allclose(counted, by_words[numbers - 1], rtol=0, atol=1e-5)
-                np.testing.assert_allclose(scores, meanings + weight * counted, rtol=0, atol=1e-6)
+    for words in (0, 1):
+        found, right = ([hit for hits in some.search(QUERIES, 2_000, words) for hit in hits]
+                        for some in (opened, in_memory))
+        assert [hit[3:] for hit in found] == [hit[3:] for hit in right]
+        np.testing.assert_allclose([hit[:3] for hit in found], [hit[:3] for hit in right],
+                                   rtol=0, atol=1e-6)
+
+
+def test_the_words_of_a_search_are_tfidf(encoder, lines):
+    texts = [*QUERIES, "fudazi zucchini", "zucchini", ""]     # "zucchini" is in no row
+    found = [*encoder.index(lines).tfidf.scores(texts)]
+    np.testing.assert_allclose(found, tfidf_in_loops(texts, lines), rtol=0, atol=1e-5)
+    assert found[3].any() and not found[4].any()
 
 
 def tfidf_in_loops(queries, texts):
@@ -130,29 +110,34 @@ def test_nothing_is_near_an_empty_query_and_equal_scores_keep_the_rows_order(enc
     index.vectors = index.vectors[:1] + np.float32(1e-8) * np.arange(40)[:, None]
     empty, blank, hits = index.search(["", " ", "tufome"], 40, words=0)
     assert empty == blank == [] and [hit.number for hit in hits] == [*range(1, 41)]
-    with pytest.raises(UserError, match="column x: these are texts, which have no columns"):
+    with pytest.raises(UserError, match="column x: texts and lines have no columns"):
         encoder.index(texts, column="x")
 
 
-def test_near_copies_are_one_hit_with_the_best_of_them_and_no_row_is_lost(encoder, pairs):
-    texts = [text for pair in pairs[:100] for text in pair]
-    texts += ["\u2603", "?", *(" " * k + "tufome now" for k in range(40))]
+@pytest.mark.parametrize("words", [0, 1, 2.5])
+def test_near_copies_are_one_hit_with_the_best_of_them_and_no_row_is_lost(encoder, pairs, words):
+    """By a loop over the rows, best first. Without words, only equal texts are copies."""
+    texts = ["", *(text for pair in pairs[:100] for text in pair), "\u2603", "?",
+             *(" " * (k % 20) + "tufome now" for k in range(40))]
     searched = index_of(encoder, rows_of_texts(texts))
     cosines = np.array([*searched.tfidf.scores(texts)])
     for query in (*QUERIES, "tufome now"):
         meaning = product(searched.vectors, encoder.encode([query]).T)[:, 0]    # as in the search
-        scores = settled(meaning + next(searched.tfidf.scores([query])))
-        hits, few = (searched.search([query], top)[0] for top in (242, 3))
-        free, found = np.ones(242, bool), []
+        counted = next(searched.tfidf.scores([query])) * (words > 0)
+        scores = settled(meaning + words * counted)
+        free, found = np.array([text != "" for text in texts]), []
         for best in np.argsort(-scores, kind="stable"):
             if free[best]:
-                group = free & ((cosines[best] > 0.7) | [text == texts[best] for text in texts])
-                found.append((best + 1, group.sum()))
+                group = free & (np.array([text == texts[best] for text in texts])
+                                | (words > 0) & (cosines[best] > 0.7))
+                others = [k for k in np.flatnonzero(group) if k != best][:4]
+                found.append((scores[best], meaning[best], counted[best], best + 1,
+                              {"line": texts[best]}, group.sum(),
+                              [{"line": texts[k]} for k in others]))
                 free &= ~group
-        assert [(hit.number, hit.copies) for hit in hits] == found and 3 < len(found) < 180
-        assert [hit.number for hit in few] == [number for number, _ in found[:3]]
-        others = [hit.others for hit in hits if hit.row == {"line": "tufome now"}]
-        assert others == [[{"line": " " * k + "tufome now"} for k in range(1, 5)]]
+        assert searched.search([query], 243, words)[0] == found and len(found) > 100
+        few, = searched.search([query], 3, words)
+        assert [hit[:5] for hit in few] == [hit[:5] for hit in found[:3]]
 
 
 @pytest.mark.parametrize("top", [1, 4, 60])
@@ -184,7 +169,7 @@ def test_the_best_answers_are_those_of_the_response_side(table, encoder, pairs, 
     question = pairs[200][0]
     said("--file", "tickets.csv", "--replies", "--index", "index")
     replies = [reply for _, reply in pairs[:300]]
-    meanings = encoder.encode_responses(replies) @ encoder.encode(question)
+    meanings = encoder.encode(replies, as_responses=True) @ encoder.encode(question)
     scores = meanings + 0.3 * tfidf_in_loops([question], replies)[0]
     best = scores.argmax()
     for source in (["--index", "index"], ["--search", "tickets.csv", "--replies"]):
@@ -192,30 +177,12 @@ def test_the_best_answers_are_those_of_the_response_side(table, encoder, pairs, 
         assert shown.startswith(
             f"{question}\n  {scores[best]:.3f} = {meanings[best]:.3f} meaning + "
             f"{scores[best] - meanings[best]:.3f} words  {pairs[best][1]}")
-        values = [f"         {name}: {value}\n" for name, value in (
-            ("ticket", f"T{best + 1}"), ("question", pairs[best][0]))]
-        assert 0 < shown.index(values[0]) < shown.index(values[1])
-        assert shown.count("ticket: ") >= 4
         lines = said(question, "--json", "--top", 4, *source).splitlines()
         assert len(lines) == 4 and json.loads(lines[0])["number"] == best + 1
-    hit, = encoder.search("index", question, k=1)
+    hit, = encoder.search(encoder.index("index"), question, k=1)
     assert (hit.number, hit.score) == (best + 1, pytest.approx(scores[best], abs=1e-5))
     assert hit.row == {"ticket": f"T{best + 1}", "question": pairs[best][0],
                        "answer": pairs[best][1], "note": ""}
-
-
-@pytest.mark.parametrize("name, data, options, column, found", [
-    ("a.jsonl.gz", gzip.compress(b'{"question": "a?", "answer": "b", "id": 7}', mtime=0), {},
-     "question", [{"question": "a?", "answer": "b", "id": 7}]),
-    ("a.tsv", b"one\ttwo\n", {}, "input", [{"input": "one", "response": "two"}]),
-    ("a.csv", b"id,text\n1,a\n2,\n", {"reading": Reading(["text"])}, "text",
-     [{"id": "1", "text": "a"}, {"id": "2", "text": ""}]),
-    ("a.txt", b"id,text\n", {}, "line", [{"line": "id,text"}])])
-def test_tables_of_all_kinds_are_read_as_training_reads_them(
-        tmp_path, name, data, options, column, found):
-    (tmp_path / name).write_bytes(data)
-    read = rows_of_file(tmp_path / name, **options)
-    assert (read.column, [*read.rows]) == (column, found)
 
 
 def test_the_columns_of_a_run_are_known_and_not_reported_as_a_guess(trained, tmp_path, capsys):
@@ -227,18 +194,6 @@ def test_the_columns_of_a_run_are_known_and_not_reported_as_a_guess(trained, tmp
         assert own.index(path, encoding="cp1252", **options).held.column == column
         assert capsys.readouterr().err == ""
     assert own.index(path, encoding="cp1252").texts == ["na\xefv", "was?"]
-    with pytest.raises(UserError, match="Kunde sagt holds the messages .* --replies embeds ans"):
-        own.index(path, column="Kunde sagt", replies=True)
-
-
-def test_a_bar_is_shown_where_it_can_be_overwritten(encoder, monkeypatch):
-    told = []
-    monkeypatch.setattr(sentence_encoder, "progress", lambda x, *_, **how: told.append(how) or x)
-    index_of(encoder, rows_of_texts(["one"]))
-    for shown in (True, False):
-        encoder.encode(["one"], show_progress_bar=shown)
-    always = {"desc": "encoding", "delay": 1}
-    assert told == [always, always | {"disable": False}, always | {"disable": True}]
 
 
 @pytest.mark.parametrize("name", ["misread.txt", "misread.csv"])
@@ -270,9 +225,9 @@ def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):
     ("--file log.csv --index new", "log.csv: no message in it answers another; expected"),
     ("--file one.csv --column c --index new", 'one.csv: has no column "c"; it has a, b'),
     ("--file tickets.csv --column note --index new", "no row has text to embed"),
-    ("--file lines.txt --column c --index new", "lines.txt: has no columns"),
+    ("--file lines.txt --column c --index new", "column c: texts and lines have no columns"),
     ("--file flags.jsonl --index index --add --key ticket", "--key ticket (bool True is not text"),
-    ("hello --add --index index", "--add works only with --file FILE and --index DIR")])
+    ("hello --add --index index", "--add and --key need --add, --file FILE and --index DIR")])
 def test_what_does_not_fit_an_index_is_named(table, said, capsys, options, told):
     said("--file", "tickets.csv", "--index", "index")
     (table.parent / "lines.txt").write_text("one\n")
@@ -287,57 +242,43 @@ def test_what_does_not_fit_an_index_is_named(table, said, capsys, options, told)
 
 
 def test_an_index_of_other_weights_or_options_is_refused(encoder, tmp_path, monkeypatch):
-    build_index(encoder, rows_of_texts(["one", "two"]), tmp_path / "index")
-    assert len(open_index(tmp_path / "index", encoder)) == 2
+    build_index(encoder, rows_of_texts(["one", "two"]), tmp_path)
     for name, value in (("weights", 1), ("vocabulary", 1), ("matrix", 1)):
         monkeypatch.setitem(encoder.identity, name, value)
         with pytest.raises(UserError, match=f"different: {name}"):
-            open_index(tmp_path / "index", encoder)
+            open_index(tmp_path, encoder)
         monkeypatch.undo()
-    index = open_index(tmp_path / "index", encoder)
-    save_index(Index(encoder, index.vectors[:1], index.held), tmp_path / "index")
-    with pytest.raises(UserError, match="holds 2 rows and .1, 16. numbers.*; make another"):
-        open_index(tmp_path / "index", encoder)
-    files.save_arrays(tmp_path / "index" / FILE, {}, {})    # such as a run's file
-    with pytest.raises(UserError, match="another run or with other options"):
-        open_index(tmp_path / "index", encoder)
-    monkeypatch.setattr(files, "FORMAT", 8)
-    with pytest.raises(UserError, match="another version.*expected 8.*make another"):
-        open_index(tmp_path / "index", encoder)
 
 
 def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
-    folder = tmp_path / "index"
-    build_index(encoder, rows_of_texts(["one", "two"]), folder)
-    whole = (folder / FILE).read_bytes()
+    def refused(**options):
+        with pytest.raises(UserError, match="(damaged|is not an index|another version).*another"):
+            open_index(tmp_path, encoder, **options)
+
+    build_index(encoder, rows_of_texts(["one", "two"]), tmp_path)
+    whole = (tmp_path / FILE).read_bytes()
     for place in np.linspace(0, len(whole) - 1, 50).astype(int):
-        (folder / FILE).write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1:])
-        with pytest.raises(UserError, match="(damaged|another version).* make another"):
-            open_index(folder, encoder, mapped=())
-    (folder / FILE).write_bytes(whole[:200] + b"x" + whole[201:])
-    with pytest.raises(UserError, match="(damaged|another version).* make another"):
-        open_index(folder, encoder)
-    (folder / FILE).unlink()
-    os.mkfifo(folder / FILE)                                  # whoever opens it waits
-    with pytest.raises(UserError, match="it is a folder or a pipe.*; make another"):
-        open_index(folder, encoder)
-    (folder / FILE).unlink()
-    (folder / FILE).write_bytes(whole[:-1])
-    with pytest.raises(UserError, match="damaged or cannot be read.*; make another"):
-        open_index(folder, encoder)
-    (folder / FILE).write_bytes(whole)
-    assert len(open_index(folder, encoder).search(["one"])[0]) == 2
-    with pytest.raises(ValueError, match="expected a list; for one sentence"):
-        open_index(folder, encoder).search("one")
+        changed = whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1:]
+        (tmp_path / FILE).write_bytes(changed)
+        refused(mapped=())
+    (tmp_path / FILE).write_bytes(whole)
+    arrays, about = files.load_arrays(tmp_path / FILE)
+    for wrong in ({}, about | {"made_by": []}, about | {"holds": "line"}, about | {"holds": 7}):
+        files.save_arrays(tmp_path / FILE, arrays, wrong)
+        refused()
+    for name in ("vectors", "begins"):                        # of one row less
+        files.save_arrays(tmp_path / FILE, arrays | {name: arrays[name][1:]}, about)
+        refused()
+    (tmp_path / FILE).unlink()
+    refused()
+    os.mkfifo(tmp_path / FILE)                                # whoever opens it waits
+    refused()
 
 
 # ---------------------------------------------------------------- whole or not at all; rows added
 
 def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said):
     said("--file", "tickets.csv", "--index", "index")
-    modes = {"": 0o750, FILE: 0o640}
-    for name, mode in modes.items():
-        (table.parent / "index" / name).chmod(mode)
     (table.parent / "index" / "mine").write_text("precious")
     more, add = table.parent / "more.csv", "--file more.csv --index index --add".split()
     written(more, "question,answer,ticket\nzucchini?,yes,T301\n")
@@ -347,21 +288,14 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
     assert sorted(path.name for path in table.parent.iterdir()) == [
         "index", "more.csv", "tickets.csv"]
     assert (table.parent / "index" / "mine").read_text() == "precious"
-    if sys.platform != "win32":                               # Windows has no such permissions
-        assert {name: (table.parent / "index" / name).stat().st_mode & 0o777
-                for name in modes} == modes
-    assert len(encoder.search("index", "a")) == len(open_index("index", encoder).search(["a"])[0])
     assert open_index("index", encoder).tfidf.vocabulary.pieces.count("zucchini") == 1
-    hits = encoder.search("index", "zucchini?", k=301)
+    hits = encoder.search(encoder.index("index"), "zucchini?", k=301)
     assert hits[0].row == {"question": "zucchini?", "answer": "yes", "ticket": "T301"}
     assert sum(hit.copies for hit in hits) == 301
-    for hit in hits[1:]:
-        assert hit.row["ticket"] == f"T{hit.number}"
-        assert hit.row["question"] == pairs[hit.number - 1][0]
     add += ["--key", "ticket"]
     written(more, "question,answer,ticket\nzucchini?,yes,T301\nzucchini?,no,T7\nzucchini,so,T302\n")
     assert said(*add) == "index: 2 added, 1 replaced; 302 rows\n"
-    hit, other = encoder.search("index", "zucchini?", k=2)    # equal texts are one hit
+    hit, other = encoder.search(encoder.index("index"), "zucchini?", k=2)    # equal texts are one
     assert (hit.row["ticket"], hit.copies, other.copies) == ("T301", 2, 1)
     assert [row["ticket"] for row in hit.others] == ["T7"]
     held = open_index("index", encoder)
@@ -371,19 +305,16 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
     # rows without a key are kept
     written(more, "question,answer,ticket\na,b,\nc,d,\nzucchini,new,T302\ne,f,7.0\n")
     assert said(*add) == "index: 4 added, 1 replaced; 305 rows\n"
-    written(more, "question,answer,ticket\ne,g,7\n")
-    assert said(*add) == "index: 1 added, 1 replaced; 305 rows\n"
     # the last row of a key counts, also if it is held already, in whatever format it came
     written(more, "question,answer,ticket\ne,h,7\ne,g,7\n")
-    assert said(*add) == "index: 0 added; 305 rows\n"
-    lines = '{"question": "e", "answer": "g", "ticket": 7, "x": null}\n'
-    add[add.index("more.csv")] = written(more.with_suffix(".jsonl"), lines)
+    assert said(*add) == "index: 1 added, 1 replaced; 305 rows\n"
+    add[add.index("more.csv")] = written(more.with_suffix(".jsonl"), (
+        '{"question": "e", "answer": "g", "ticket": 7, "x": null}\n'))
     assert said(*add) == "index: 0 added; 305 rows\n"
     # and of rows of one key that were added without it one stays
     written(more, "question,answer,ticket\ne,i,7\n")
     assert said(*add[:-2], "--file", more) == "index: 1 added; 306 rows\n"
-    written(more.with_suffix(".jsonl"), lines)
-    assert said(*add) == "index: 0 added, 1 replaced; 305 rows\n"
+    assert said(*add) == "index: 1 added, 2 replaced; 305 rows\n"
 
 
 @pytest.mark.parametrize("accident", [KeyboardInterrupt, OSError(28, "No space left on device")])
@@ -418,9 +349,8 @@ def test_of_two_that_add_at_the_same_time_the_second_ends(encoder, tmp_path):
     add_to_index(encoder, rows_of_texts(["five"]), folder)
     assert open_index(folder, encoder).texts == ["one", "two", "five"]
     assert [*tmp_path.iterdir()] == [folder] and [*folder.iterdir()] == [folder / FILE]
-
-
-def test_the_others_of_a_hit_are_the_next_rows_with_its_text(encoder):
-    rows = [{"text": ["setodi", "fudazi"][k % 3 == 0], "id": k} for k in range(200)]
-    hit, = encoder.search(encoder.index(rows, column="text"), "fudazi", k=1)
-    assert [hit.row["id"], *(other["id"] for other in hit.others)] == [0, 3, 6, 9, 12]
+    mine = folder / ".convsim_mini.lock"
+    mine.write_text("precious")
+    with pytest.raises(UserError, match="is not ours, and has the name of our lock; rename it"):
+        add_to_index(encoder, rows_of_texts(["six"]), folder)
+    assert mine.read_text() == "precious"

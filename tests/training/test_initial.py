@@ -48,6 +48,9 @@ def test_cooccurrences_count_neighbours_in_a_sentence_alone():
         expected[one, two] += 1
         expected[two, one] += 1
     assert (cooccurrences(split, 4).toarray() == expected).all()
+    counts = cooccurrences(Split(np.arange(7, dtype=np.int32), np.array([0, 7]), None), 7)
+    one, two = np.nonzero(np.triu(counts.toarray()))
+    assert sorted(set(two - one)) == [1, 2, 3, 4, 5]          # words apart
 
 
 def test_words_with_the_same_neighbours_start_side_by_side():
@@ -57,12 +60,6 @@ def test_words_with_the_same_neighbours_start_side_by_side():
     assert vectors.shape == (10, 4) and not vectors[9].any()
     assert cosine[1, 2] > 0.9 and cosine[3, 4] > 0.9 and abs(cosine[1, 3]) < 0.1
     assert np.allclose(np.linalg.norm(vectors[1:9], axis=1), 2, atol=1e-5)       # √4
-
-
-def test_neighbours_are_at_most_five_words_away():
-    counts = cooccurrences(Split(np.arange(7, dtype=np.int32), np.array([0, 7]), None), 7)
-    one, two = np.nonzero(np.triu(counts.toarray()))
-    assert sorted(set(two - one)) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("start", ["corpus", "random"])
@@ -129,13 +126,6 @@ def test_vectors_that_do_not_fit_are_told(text, dim, told, tmp_path):
         given_vectors(model, Vocabulary(["w1"], [1]))
 
 
-def test_a_missing_table_is_told_and_no_other_is_taken(tmp_path):
-    *_, table = vector_files(tmp_path)
-    model = ModelConfig(embedding_dim=5, start=str(table.with_name("gone.safetensors")))
-    with pytest.raises(UserError, match="gone.safetensors: cannot be read"):
-        given_vectors(model, Vocabulary(["w1"], [1]))
-
-
 @pytest.mark.parametrize("encoder", ["dan", "transformer"])
 def test_matrices_are_uniform_within_the_bound_of_glorot(encoder):
     config = ModelConfig(encoder, embedding_dim=40, layers=[30, 50], response_hidden=[60],
@@ -167,11 +157,11 @@ def test_square_layers_start_as_the_identity_and_the_last_has_no_bias(layers, sq
 def test_a_transformer_with_a_bag_starts_as_the_dan_of_its_table():
     dan = ModelConfig(embedding_dim=8, layers=[8])
     bag = replace(dan, encoder="transformer", bag=True, heads=2, hidden=12)
-    table = np.random.default_rng(0).standard_normal((30, 8))
+    table = np.random.default_rng(0).standard_normal((30, 8), np.float32)
     sentences = Packed(np.array([3, 1, 3, 4, 0, 7, 3, 2, 2, 2], np.int32), np.array([0, 4, 5, 10]))
     vectors = [embed(Model(initial_parameters(config, rows, np.random.default_rng(1)), config, 9),
                      sentences) for config, rows in ((dan, table), (bag, table / np.sqrt(8)))]
-    assert vectors[1].dtype == np.float64 and np.abs(vectors[0] - vectors[1]).max() < 1e-14
+    assert np.abs(vectors[0] - vectors[1]).max() < 1e-6
     rows = [config_of({"encoder": "transformer", **more}).bigram_rows
             for more in ({"model.bag": False}, {})]
     assert rows == [0, config_of({}).bigram_rows]

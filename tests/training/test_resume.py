@@ -4,19 +4,21 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
 import pytest
 
 from convsim_mini import train
-from convsim_mini.common.cli import UserError
+from convsim_mini.common.cli import UserError, errors_in_one_line
 from convsim_mini.config import Config
 from convsim_mini.data.prepare import open_corpus
-from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.after_training import summary
 from convsim_mini.evaluation.baselines import means_of_words
 from convsim_mini.inference.sentence_encoder import encoder_of
+from convsim_mini.training.dev import scores_on_dev
 from convsim_mini.training.run import (
     MODEL, TRAINING, Run, describe, finished, keep_as_best, load_run, newest, read_log, save_run)
 from convsim_mini import load
@@ -26,7 +28,7 @@ from convsim_mini.core import loop
 from convsim_mini.training import monitor
 from convsim_mini.training.start import initial_model
 
-from conftest import SMALL, parse_config, weights
+from conftest import PATH, SMALL, ended, parse_config, wait_for, weights
 
 STEPS = 40
 OPTIONS = {
@@ -78,7 +80,7 @@ def interrupt_at(step):
     return lambda call: os.kill(os.getpid(), signal.SIGINT) if call == step - 1 else None
 
 
-# ---------------------------------------------------------------- Ctrl-C
+# ---------------------------------------------------------------- signals
 
 @pytest.mark.parametrize("name, stops", [
     ("chat", [7, 10, 33]), ("sgd", [15, 5, 15]), ("transformer", [13]), ("multitask", [13])])
@@ -108,23 +110,6 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(
         assert one | {"seconds": 0} == two | {"seconds": 0}
 
 
-@pytest.mark.parametrize("owner, name, at", [
-    (monitor.Monitor, "after_step", 7), (monitor.Monitor, "after_step", 10),
-    (monitor.Monitor, "log", STEPS)])    # between log lines; at a log line; after the last step
-def test_a_run_whose_folder_is_gone_ends_in_one_line(
-        config, monkeypatch, tmp_path, owner, name, at):
-    def vanishing(*arguments, **named):
-        done(*arguments, **named)
-        if at in arguments and (tmp_path / "run").exists():
-            shutil.rmtree(tmp_path / "run")
-            os.kill(os.getpid(), signal.SIGINT)               # the response to it writes
-
-    done = getattr(owner, name)
-    monkeypatch.setattr(owner, name, vanishing)
-    with pytest.raises(UserError, match="run.*: cannot be written"):
-        train.train(config("run", ["--evaluations", "1"]))
-
-
 def test_resuming_a_finished_run_changes_nothing(config, tmp_path, monkeypatch):
     folder = train.train(config("run")).folder
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -138,6 +123,54 @@ def test_resuming_a_finished_run_changes_nothing(config, tmp_path, monkeypatch):
     shutil.copy(folder / "model.safetensors", folder / "training.safetensors")
     with pytest.raises(UserError, match="training.safetensors: lacks the optimiser's state"):
         train.resume(folder)
+
+
+def test_a_signal_stops_a_training_after_the_step_and_it_says_how_to_go_on(arguments, tmp_path):
+    words = [sys.executable, "-m", "convsim_mini.train", *arguments, "--steps", 10**6, "--run"]
+    process = subprocess.Popen([*map(str, words), "run"], cwd=tmp_path, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": PATH})
+    run = tmp_path / "run"
+    wait_for(lambda: any("loss" in record for record in read_log(run / "log.jsonl")), process)
+    config = parse_config([*map(str, arguments), "--run", str(run)])
+    for second in (lambda: train.resume(run), lambda: train.train(config)):
+        with pytest.raises(UserError, match="run: another process is training in it; wait"):
+            second()
+    process.send_signal(signal.SIGTERM)
+    stderr = ended(process)[1].decode()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert stderr.startswith("stopped; resume with:  ") and stderr.count("\n") == 1
+    assert stderr.endswith("python -m convsim_mini.train --resume run\n")
+    assert load_run(run).step > 0
+
+
+def test_what_is_ignored_stays_ignored():
+    """As nohup and background jobs need it."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with errors_in_one_line(), train.stop_requested() as asked:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert not asked
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_second_signal_ends_the_step_and_the_first_one_counts():
+    with pytest.raises(KeyboardInterrupt) as ended, train.stop_requested() as asked:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert asked
+        os.kill(os.getpid(), signal.SIGINT)
+    assert ended.value.args == (signal.SIGTERM,)
+
+
+def test_curves_that_cannot_be_drawn_cost_a_line(arguments, tmp_path, monkeypatch, capsys):
+    def draw(*_):
+        raise RuntimeError("no font")
+
+    monkeypatch.setattr(monitor, "plot_curves", draw)
+    options = [*map(str, arguments), "--steps", "9", "--evaluations", "1"]
+    folder = train.train(parse_config([*options, "--run", str(tmp_path / "run")])).folder
+    assert capsys.readouterr().err == "could not draw the curves (no font)\n"
+    assert read_log(folder / "log.jsonl")[-1]["step"] == 9
 
 
 # ---------------------------------------------------------------- the best step
@@ -198,22 +231,11 @@ def test_more_steps_are_advised_if_the_loss_on_dev_falls_by_more_than_its_error(
     assert ("so more steps may help: --steps 80" in found) == told
 
 
-def test_half_the_bits_of_a_finished_run_measure_the_same(config):
-    whole, halved = (train.train(config(name, ["--half", half]))
-                     for name, half in (("whole", "false"), ("half", "true")))
-    sizes = [run.path.stat().st_size for run in (whole, halved)]
-    assert sizes[1] < 0.6 * sizes[0]
-    pairs = sts.read(sts.OWN)
-    ours, theirs = (sts.scores(run, pairs, encoder_of(run).encode) for run in (halved, whole))
-    for row, found in ours.items():
-        np.testing.assert_allclose(found, theirs[row], atol=2e-3, err_msg=row)
-    assert train.resume(halved.folder).weights == halved.weights    # finished: nothing changes
-
-
 @pytest.mark.parametrize("name", ["chat", "transformer"])
 def test_half_stays_half_in_memory_and_gives_the_vectors_of_the_same_weights_in_32_bits(
         config, name):
     run = train.train(config("half", [*OPTIONS[name], "--half", "true"]))
+    assert train.resume(run.folder).weights == run.weights    # finished: nothing changes
     stored = run.model.params
     wide = {name: p.astype(np.float32) for name, p in stored.items()}
     whole = run._replace(model=run.model._replace(params=wide))
@@ -228,19 +250,12 @@ def test_half_stays_half_in_memory_and_gives_the_vectors_of_the_same_weights_in_
         assert p.dtype == np.float32 and (p == wide[name]).all()
 
 
-def test_what_multitask_and_nli_call_best_counts_their_own_task(config, tmp_path):
-    records = [{"step": 0, "dev_p1": 90.0, "nli": 90.0},
-               {"step": 1, "dev_p1": 40.0, "nli": 50.0},
-               {"step": 2, "dev_p1": 35.0, "nli": 60.0},
-               {"step": 3, "dev_p1": 10.0, "nli": 61.0}]
-    found = {}
-    for task in ("conversation", "multitask", "nli"):
-        options = [] if task == "conversation" else ["--nli", "here"]
-        started = Run(tmp_path / "run", config("x", ["--task", task, *options]), None, None)
-        watched = monitor.Monitor(started, None)
-        watched.measured = records
-        found[task] = watched.best
-    assert found == {"conversation": 1, "multitask": 2, "nli": 3}
+@pytest.mark.parametrize("task, best", [("conversation", 1), ("multitask", 2)])
+def test_what_multitask_and_nli_call_best_counts_their_own_task(task, best):
+    records = [{"step": 0, "dev_p1": 30.0, "nli": 30.0}, {"step": 1, "dev_p1": 40.0, "nli": 50.0},
+               {"step": 2, "dev_p1": 35.0, "nli": 60.0}, {"step": 3, "dev_p1": 10.0, "nli": 61.0}]
+    scores = scores_on_dev(Config(task=task), records)
+    assert max(scores, key=scores.get) == best
 
 
 # ---------------------------------------------------------------- unsound losses

@@ -6,8 +6,6 @@ import shutil
 
 import numpy as np
 import pytest
-from safetensors import safe_open
-from safetensors.numpy import load_file, save_file
 
 from convsim_mini.common import files
 from convsim_mini import train
@@ -29,12 +27,6 @@ def test_one_file_is_the_whole_run(trained, tmp_path):
         one.path.with_name("log.jsonl")) == []
 
 
-def test_config_json_is_for_people_alone(run_copy):
-    before = load(run_copy).encode("hello")
-    (run_copy / "config.json").write_text("{}")
-    np.testing.assert_array_equal(load(run_copy).encode("hello"), before)
-
-
 def test_a_matrix_is_added_to_the_file(run_copy):
     run = load_run(run_copy)
     turned = np.eye(16)[::-1]
@@ -48,9 +40,6 @@ def test_a_matrix_is_added_to_the_file(run_copy):
     with pytest.raises(AssertionError):
         np.testing.assert_allclose(load(run_copy, tuned=True).encode("hello"),
                                    load(run_copy).encode("hello"))
-    shutil.copy(run_copy / MODEL, run_copy / TRAINING)
-    with pytest.raises(UserError, match="training is not finished; finish it first"):
-        save_tuned(run, turned)
 
 
 def test_a_changed_byte_is_noticed(run_copy):
@@ -64,20 +53,9 @@ def test_a_changed_byte_is_noticed(run_copy):
             load_run(run_copy)
 
 
-def test_numbers_read_as_another_kind_or_shape_are_refused(run_copy):
-    path = run_copy / MODEL
-    arrays = load_file(path)
-    with safe_open(path, "numpy") as file:
-        metadata = file.metadata()
-    for other in (lambda array: array.view(np.int32), lambda array: array.reshape(-1)):
-        save_file({name: other(array) for name, array in arrays.items()}, path, metadata)
-        with pytest.raises(UserError, match="the checksum of .* is wrong"):
-            load_run(run_copy)
-
-
 @pytest.mark.parametrize("place, value", [
     ("settings", []), ("settings.model.encoder", "transformer"), ("settings.model.layers", [17]),
-    ("settings.task", "nli"), ("vocabulary", None), ("vocabulary.pieces", ["a"]),
+    ("settings.task", "multitask"), ("vocabulary", None), ("vocabulary.pieces", ["a"]),
     ("vocabulary.counts", ["a"] * 300), ("measured", 3)])
 def test_a_forged_run_is_told(run_copy, place, value):
     arrays, about = files.load_arrays(run_copy / MODEL)
@@ -106,17 +84,10 @@ def test_arrays_are_whole_however_they_lie(tmp_path):
         np.testing.assert_array_equal(found[name], arrays[name], strict=name != "number")
 
 
-@pytest.mark.parametrize("files, words", [
-    ([], "is not a run"), (None, "is not a run"),
-    ([TRAINING], "stopped before its first checkpoint; resume it: .* --resume")])
-def test_a_folder_without_a_run_is_named(tmp_path, files, words):
-    folder = tmp_path / "run"
-    if files is not None:
-        folder.mkdir()
-        for name in files:
-            (folder / name).write_text("")
-    with pytest.raises(UserError, match=words):
-        load_run(folder)
+def test_a_run_without_a_checkpoint_is_named(tmp_path):
+    (tmp_path / TRAINING).write_text("")
+    with pytest.raises(UserError, match="stopped before its first checkpoint; resume it: .* --res"):
+        load_run(tmp_path)
 
 
 def test_a_log_is_read_up_to_a_line_that_is_half_written(run_copy):
@@ -125,7 +96,7 @@ def test_a_log_is_read_up_to_a_line_that_is_half_written(run_copy):
     path.write_text(text[:-9])
     assert read_log(path) == [json.loads(line) for line in text.splitlines()[:-1]]
     path.write_text("{\n" + text)
-    with pytest.raises(UserError, match="log.jsonl: is damaged .Expecting"):
+    with pytest.raises(UserError, match="log.jsonl: is damaged"):
         read_log(path)
     for line in ("5", "null", '"x"', '{"loss": 1.0}', '{"step": "5"}'):
         path.write_text(f"{text}{line}\n")

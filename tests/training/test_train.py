@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from dataclasses import asdict
+import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
-from convsim_mini.config import config_from_dict, flat, settings
+from convsim_mini.config import settings
+from convsim_mini.evaluation.after_training import summary
 from convsim_mini.core.model import embed, response_forward
 from convsim_mini.core.loop import rates
 from convsim_mini.training.dev import drawn
 from convsim_mini.training.start import initial_model
 from convsim_mini.training.run import describe, load_run, newest
-from convsim_mini.training.tasks import Tasks, with_steps
+from convsim_mini.training.tasks import Tasks, fitted
 
 from conftest import SMALL, command, generate_pairs, parse_config, weights
 
@@ -42,7 +43,7 @@ def test_a_run_leaves_everything_in_its_folder(trained):
 
 def test_the_loss_falls_and_the_true_reply_is_found_more_often(trained):
     records = records_of(trained[0])
-    assert {type(value) for record in records for value in record.values()} == {int, float, str}
+    assert {type(value) for record in records for value in record.values()} == {int, float}
     losses = [record["loss"] for record in records if "loss" in record]
     measured = [record for record in records if "dev_p1" in record]
     assert losses[-1] < 0.95 * losses[0]
@@ -98,6 +99,20 @@ def test_the_papers_recipe_trains(arguments, corpus, tmp_path, monkeypatch):
         assert (p != start[name]).any(), name
 
 
+def test_a_training_and_its_summary_hold_two_tables_at_a_time(arguments, tmp_path):
+    rows, width = 300_000, 16
+    options = [*map(str, arguments), "--text.bigrams", str(rows), "--steps", 20,
+               "--evaluations", 1, "--run", tmp_path / "run"]
+    train.train(parse_config([*map(str, arguments), "--steps", "1", "--run", f"{tmp_path}/warm"]))
+    tracemalloc.start()                                       # imports do not count
+    try:
+        summary(train.train(parse_config([*map(str, options)])))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2.6 * 4 * rows * width    # the run's and the one before training
+
+
 # ---------------------------------------------------------------- what is measured during training
 
 def test_dev_is_measured_by_the_responses_v_prime_of_dev_alone(arguments, corpus):
@@ -126,7 +141,7 @@ def test_dev_is_measured_by_the_responses_v_prime_of_dev_alone(arguments, corpus
 # ---------------------------------------------------------------- evaluating a run
 
 def test_evaluations_show_what_training_reported(run_copy, trained, tmp_path):
-    outputs = {task: command(f"evaluation.{task}", run_copy, cwd=tmp_path)
+    outputs = {task: command("evaluation", run_copy, "--on", task, cwd=tmp_path)
                for task in ("response", "sts")}
     assert [done.returncode for done in outputs.values()] == [0, 0], outputs
     shown, reported = outputs["response"].stdout.strip(), trained[1].stdout
@@ -143,12 +158,11 @@ def test_a_run_is_read_from_anywhere_and_tells_changed_pair_files_from_its_own(
     train.train(parse_config(["--pairs", "pairs.tsv", "--cache", "cache", *SMALL, "--steps", "2",
                               "--run", "run"]))
     (tmp_path / "elsewhere").mkdir()
-    done = command("evaluation.response", tmp_path / "run", cwd=tmp_path / "elsewhere")
-    assert done.returncode == 0, done.stderr
+    asked = ["evaluation", tmp_path / "run", "--on", "response"]
+    assert "P@10" in command(*asked, cwd=tmp_path / "elsewhere").stdout
     write_tsv(tmp_path / "pairs.tsv", pairs + generate_pairs(500, seed=9))
-    done = command("evaluation.response", "run", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "the pair files are not those" in done.stderr.splitlines()[-1]
+    shown = command(*asked, cwd=tmp_path).stdout
+    assert shown.startswith("response: not measured. ") and "the pair files are not those" in shown
 
 
 # ---------------------------------------------------------------- settings
@@ -184,27 +198,12 @@ def test_encoder_is_short_for_its_preset_and_what_a_file_lacks_an_option_may_giv
     assert (config.task, config.nli) == ("entailment", str(tmp_path))
 
 
-def test_every_number_of_a_parsed_or_loaded_config_is_exactly_an_int_or_a_float():
-    """CuPy refuses subclasses of float, which a parser may return."""
-    parsed = parse_config(["--model.scale", "3", "--steps", "7", "--model.layers", "8", "9"])
-    loaded = config_from_dict({"steps": 7, "model": {"scale": 3, "layers": [8, 9]}}, "here")
-    for config in (parsed, loaded):
-        values = flat(asdict(config))
-        numbers = [*values.pop("model.layers"),
-                   *(value for value in values.values() if not isinstance(value, (str, list)))]
-        assert {type(number) for number in numbers} <= {int, float, bool, type(None)}
-        assert (type(values["model.scale"]), type(values["steps"])) == (float, int)
-
-
-def test_the_help_is_two_screens_and_the_long_one_has_every_setting(capsys):
-    texts = {}
-    for option in ("--help", "--help-all"):
-        with pytest.raises(SystemExit):
-            parse_config([option])
-        texts[option] = capsys.readouterr().out
-    assert len(texts["--help"].splitlines()) <= 60 and "--optim" not in texts["--help"]
-    assert all(f"--{name} " in texts["--help-all"] for name in settings())
-    assert "Adam" in texts["--help-all"]                      # from the docstring under the setting
+def test_the_help_has_every_setting(capsys):
+    with pytest.raises(SystemExit):
+        parse_config(["--help"])
+    text = capsys.readouterr().out
+    assert all(f"--{name} " in text for name in settings())
+    assert "Adam" in text                                     # from the docstring under the setting
 
 
 @pytest.mark.parametrize("options, steps", [
@@ -213,7 +212,6 @@ def test_the_help_is_two_screens_and_the_long_one_has_every_setting(capsys):
     (["--steps", "700", "--epochs", "3"], 700), (["--config", "run.json"], 700),
     (["--config", "run.json", "--epochs", "3"], 30), (["--encoder", "transformer"], 20),
     (["--config", "mine.json"], 24),                          # the last quarter: batches of 200
-    (["--task", "nli", "--nli", "x"], 16),                    # 2 · 400 pairs in batches of 50
     (["--task", "multitask", "--nli", "x", "--nli_share", "0.2"], 25)])    # 5 of them train NLI
 def test_steps_follow_from_epochs_where_only_these_are_given(options, steps, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -221,5 +219,5 @@ def test_steps_follow_from_epochs_where_only_these_are_given(options, steps, tmp
     Path("mine.json").write_text('{"preset": "paper", "epochs": 3.0}')
     sizes = ["--optim.batch_size", "100", "--optim.nli_batch_size", "50"]
     config = parse_config([*options, *sizes])
-    nli = SimpleNamespace(pairs=400) if config.nli_task else None
-    assert with_steps(config, Tasks(SimpleNamespace(pairs=1_000), nli)).steps == steps
+    nli = SimpleNamespace(pairs=400) if config.nli else None
+    assert fitted(config, Tasks(SimpleNamespace(pairs=1_000), nli)).steps == steps

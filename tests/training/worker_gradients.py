@@ -4,14 +4,13 @@
 
 The first worker prints one line of JSON: the largest difference for each case, and whether all
 workers have the same bits. gpu: each has an emulated device. NCCL itself cannot run without a GPU,
-so MPI stands in for the few NCCL calls that we use.
+so MPI stands in for it.
 """
 
 import ctypes
 import json
 import sys
 import zlib
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -81,54 +80,41 @@ def difference(model, expected, found):
           for name, grad in grads_found.items())))
 
 
-def data(rng):
-    """The pairs of each task and the indices of a batch: a Split, (B,), two Splits for NLI."""
-    lengths = rng.integers(1, 9, 2 * 2 * PAIRS)
-    sentences = Packed(rng.integers(0, WORDS, lengths.sum()).astype(np.int32), offsets_of(lengths))
-    which = rng.permutation(2 * PAIRS)[:PAIRS]
-    return (Split(*sentences), which,
-            Split(*sentences, labels=rng.integers(0, 3, 99), task="classes"),
-            Split(*sentences, task="entailments"))
-
-
 def cases(rng):
     """A Batch for each task."""
-    split, which, nli, entailed = data(rng)
-    return {"conversation": split.batch(which), "nli": nli.batch(which),
-            "entailment": entailed.batch(which)}
+    lengths = rng.integers(1, 9, 2 * 2 * PAIRS)
+    sentences = Packed(rng.integers(0, WORDS, lengths.sum()).astype(np.int32), offsets_of(lengths))
+    which, labels = rng.permutation(2 * PAIRS)[:PAIRS], rng.integers(0, 3, 99)
+    splits = {"conversation": Split(*sentences),
+              "nli": Split(*sentences, labels=labels, task="classes"),
+              "entailment": Split(*sentences, task="entailments")}
+    return {name: split.batch(which) for name, split in splits.items()}
 
 
-# ---------------------------------------------------------------- MPI in the role of NCCL
+class PlayedBackend:
+    """What `init_process_group` returns; here the memory of devices is the host's."""
 
-KINDS = {"float32": ctypes.c_float, "float64": ctypes.c_double, "bytes": ctypes.c_uint8}
+    def __init__(self, size, rank, use_mpi):
+        assert use_mpi and (size, rank) == (workers.size, workers.rank)
 
+    def all_reduce(self, source, target):
+        workers.comm.Allreduce(memory(source), memory(target))
 
-class PlayedCommunicator:
-    """An NcclCommunicator; here the memory of devices is the host's."""
-
-    def __init__(self, size, key, rank):
-        self.comm = workers.comm.Split(len(key), rank)
-        assert (self.comm.size, self.comm.rank) == (size, rank)
-
-    def allReduce(self, source, target, count, kind, operation, stream):
-        assert operation == "sum"
-        self.comm.Allreduce(memory(source, count, kind), memory(target, count, kind))
-
-    def bcast(self, buffer, count, kind, root, stream):
-        self.comm.Bcast(memory(buffer, count, kind), root)
+    def broadcast(self, array, root):
+        workers.comm.Bcast(memory(array), root)
 
 
-def memory(pointer, count, kind):
-    return np.ctypeslib.as_array(ctypes.cast(pointer, ctypes.POINTER(KINDS[kind])), (count,))
+def memory(array):
+    buffer = (ctypes.c_uint8 * array.nbytes).from_address(array.data.ptr)
+    return np.frombuffer(buffer, array.dtype)
 
 
 if __name__ == "__main__":
     workers = launched()
     if sys.argv[1:] == ["gpu"]:
         import cupy
-        cupy.cuda.nccl = SimpleNamespace(
-            available=True, get_unique_id=lambda: b"a key", NcclCommunicator=PlayedCommunicator,
-            NCCL_UINT8="bytes", NCCL_FLOAT32="float32", NCCL_FLOAT64="float64", NCCL_SUM="sum")
+        import cupyx.distributed
+        cupyx.distributed.init_process_group = PlayedBackend
         main(workers, cupy, ("float64", "float32"))
     else:
         main(workers)

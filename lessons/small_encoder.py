@@ -85,7 +85,7 @@ def small_config(pieces, model=ModelConfig(embedding_dim=100, layers=[200])):
 
 
 def train(model, config, corpus, task="replies"):
-    """Train a model in place in batches drawn without repetition, epoch after epoch → the loss of each step."""
+    """Train a model in place, on all pairs in each epoch → the loss of each step."""
     optimizer, losses = Adaptive(model.params), []
     order = batch_order(corpus.train.pairs, config.optim.batch_size, config.seed)
     for step, which in zip(tqdm(range(config.steps), "training", disable=None), order):

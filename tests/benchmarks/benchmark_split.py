@@ -126,8 +126,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         texts, _ = read_texts([default_corpus()], [], Reading(), Path(folder))
         straight = split_pairs(texts.origins)
-        share = heard(texts.origins, straight.codes)
-        print(f"split by conversation: of {share:.1%} of test's pairs somebody speaks in train, too")
+        print("split by conversation: test's pairs of which somebody speaks in train, too: "
+              f"{heard(texts.origins, straight.codes):.1%}")
         for name, splits in (("by input", by_input(texts.origins)), ("by conversation", straight)):
             corpus = corpus_of(texts, splits.codes, settings.pieces, folder)
             found = straightness(texts.origins, splits)

@@ -319,7 +319,8 @@ axes.loglog(depths, np.sqrt(2 * C * depths / (1 + C)), "k:", label="derived, ∝
 axes.loglog(depths, np.sqrt(2 * np.log(1 + C * depths)), "k:")
 axes.set(title="A random change of all matrices: the deeper, the more post-norm moves",
          xlabel="sublayers, L", ylabel="move of the output / relative change δ", xticks=depths,
-         xticklabels=depths)
+         xticklabels=depths, yticks=[1, 2, 4], yticklabels=[1, 2, 4])
+axes.minorticks_off()
 show(figure, "15_steps")
 
 # %% [markdown]

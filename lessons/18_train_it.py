@@ -254,7 +254,7 @@ for k, (name, (losses, spread, gap, ratio)) in enumerate(patients.items()):
     dots.plot(max(spread, 1e-3), gap, "o", color=f"C{k}", markersize=2 + 70 * np.sqrt(ratio), alpha=0.6)
     dots.annotate(name, (max(spread, 1e-3), gap), (0, -22 if ratio > 0.05 else 12),
                   ha="center", textcoords="offset points", fontsize=9)
-dots.set(xscale="log", xlabel="spread of the wrong scores", ylabel="gap, in spreads", xlim=(5e-4, 60),
+dots.set(xscale="log", xlabel="spread of the wrong scores", ylabel="gap, in spreads", xlim=(1e-4, 60),
          title="Spread and gap separate most;\nthe ratio, a dot's area, the rest")
 dots.margins(0.2)
 axes.axhline(ln_K, color="k", linestyle=":", label="ln K = 5.55")

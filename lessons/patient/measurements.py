@@ -3,7 +3,7 @@
 import numpy as np
 
 from convsim_mini.config import ModelConfig
-from convsim_mini.core.embeddings import embedding_bag_forward
+from convsim_mini.core import dan
 from convsim_mini.core.gradcheck import dense, numeric_gradient, relative_error
 from convsim_mini.core.layers import linear_forward, tanh_forward
 from convsim_mini.core.losses import batch_softmax_forward
@@ -150,7 +150,7 @@ def layers(run):
     """The length of vectors before training: the bags of short and long sentences; each layer."""
     params, sentences = run.copies[0], run.batches[0].sentences
     rows = words_and_bigrams(sentences, run.model.word_rows, run.model.bigrams)
-    bag, _ = embedding_bag_forward(params[TABLE], rows, sentences.lengths)
+    bag, _ = dan.embedding_bag_forward(params[TABLE], rows, sentences.lengths)
     first, _ = linear_forward(bag, params[NAMES["first layer"]], params["encoder.linear0.bias"])
     hidden, _ = tanh_forward(first)
     last, _ = linear_forward(hidden, params[NAMES["second layer"]])

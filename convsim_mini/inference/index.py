@@ -105,8 +105,8 @@ class Index:
         """
         words = WORDS[self.held.replies] if words is None else words
         if top < 1 or not 0 <= words < np.inf:
-            raise UserError(f"top {top}, words {words}: expected 1 row or more, and a finite weight "
-                            "of 0 or more")
+            raise UserError(f"top {top}, words {words}: expected 1 row or more, and a finite "
+                            "weight of 0 or more")
         found: list[list[Hit]] = []
         for part in chunked(sentences, AT_ONCE):              # scores of all rows: (q, n)
             learned = product(self.vectors, self.encoder.encode(part).T).T

@@ -51,8 +51,9 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     print_anything()
     with nullcontext(run) if run else TemporaryDirectory(prefix="convsim_mini-") as place:
         folder = Path(place).expanduser().absolute()
-        columns = [*map(str, settings.get("columns", ()))]    # pandas may have numbers
-        given = {**settings, "columns": columns, "run": folder}
+        given = {**settings, "run": folder}
+        if not isinstance(columns := settings.get("columns", ""), str):
+            given["columns"] = [*map(str, columns or ())]     # pandas may have numbers
         config = config_of(msgspec.to_builtins(given, enc_hook=str))    # paths, NumPy's numbers
         sts_of(config.data)                                   # now, so that mistakes show early
         trained = train(config, pairs=[] if pairs is None else pairs)

@@ -4,7 +4,7 @@
 27 is on the default corpus's test set (report/README.md). A preset is a named set of changes.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Annotated, Literal, get_args, get_origin
 
 import msgspec
@@ -257,6 +257,8 @@ def config_from_dict(values, where=""):
         if name not in known:
             hint = did_you_mean(name, known)
             raise UserError(f"{prefix}{name}: is not a setting{hint}")
+        if known[name].default_factory is not MISSING and not isinstance(value, (list, tuple)):
+            value = [value]                                   # of a list's one value, as in `fit`
         group, dot, last = name.rpartition(".")
         try:
             groups[group + dot][last] = msgspec.convert(value, known[name].type, strict=bool(where))

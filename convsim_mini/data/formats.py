@@ -31,8 +31,7 @@ def default_corpus():
     if package := find_spec("chitchat_dataset"):
         return Path(package.origin).with_name("dataset.json")
     raise UserError("chitchat-dataset: the package with the default corpus is not installed; run "
-                    f"{python_m('pip install chitchat-dataset')}, or name your own files with "
-                    "--pairs")
+                    f"{python_m('pip install chitchat-dataset')}, or name your own --pairs")
 
 
 def parts_of(path):
@@ -72,13 +71,14 @@ def read_tsv(path, progress=None, reading=Reading()):
     lines, header = chain([first], lines), first.split("\t")
     if reading.columns or {*header} & {*reading.known} or by_names([dict.fromkeys(header)])[0]:
         return _rows_below(path, _cells_of_tsv(lines))
+    if all(len(cell.split()) < 4 for cell in header):
+        say(f"{path}: line 1 is read as a pair, {header}; if it names columns, give --columns")
     return _rows_below(path, (line.split("\t") if line else [] for line in lines), FIELDS)
 
 
 def _lines_of_table(path, progress, reading):
     """The lines of a table from its header on. \\r ends rows if it ends the header."""
-    lines = text_lines(path, progress, encoding=reading.encoding)
-    lines = dropwhile(ABOVE.fullmatch, lines)
+    lines = dropwhile(ABOVE.fullmatch, text_lines(path, progress, encoding=reading.encoding))
     header = next(lines, "")
     lines = chain([header], lines)
     if "\r" in header:                                        # an old Mac's

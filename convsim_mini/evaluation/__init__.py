@@ -10,6 +10,7 @@ for several runs, after_training.py what training shows. search.py measures on r
 anyone's own.
 """
 
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
@@ -22,6 +23,11 @@ EVALUATIONS = {
     "senteval": "vectors as features of a classifier (SentEval's tasks; ours)",
 }
 BUILT_IN = "built-in set"    # the name of a data set that comes with the package
+
+# `python -m` of one of these files, which were commands, would do nothing
+if sys.argv[:1] == ["-m"] and {f"{__name__}.{file}" for file in (*EVALUATIONS, "compare")} & {
+        *sys.orig_argv}:
+    raise SystemExit(f"expected python -m {__name__} RUN… --on {' | '.join(EVALUATIONS)}")
 
 
 class Evaluation(NamedTuple):

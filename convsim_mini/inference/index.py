@@ -101,11 +101,12 @@ class Index:
 
         Near copies make one Hit. words: the weight of TF-IDF next to the learned vectors; 0: only
         meaning, without TF-IDF, so only equal texts make one Hit; None: WORDS. Raises UserError if
-        words is below 0.
+        top is below 1 or words below 0.
         """
         words = WORDS[self.held.replies] if words is None else words
-        if not 0 <= words < np.inf:
-            raise UserError(f"words {words}: expected a finite weight of 0 or more")
+        if top < 1 or not 0 <= words < np.inf:
+            raise UserError(f"top {top}, words {words}: expected 1 row or more, and a finite "
+                            "weight of 0 or more")
         found: list[list[Hit]] = []
         for part in chunked(sentences, AT_ONCE):              # scores of all rows: (q, n)
             learned = product(self.vectors, self.encoder.encode(part).T).T

@@ -101,7 +101,9 @@ def absolute(place):
     """The absolute name of a file or folder, or of each one in a list; links are kept."""
     if isinstance(place, list):
         return [*map(absolute, place)]
-    return os.path.abspath(os.path.expanduser(place))
+    if (found := os.path.expanduser(place)).startswith("~/"):    # as in some containers, in cron
+        raise UserError(f"{place}: there is no home folder; name another (--cache for corpora)")
+    return os.path.abspath(found)
 
 
 def config_parser():

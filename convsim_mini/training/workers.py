@@ -26,8 +26,8 @@ from ..core.batches import Batch
 
 
 # where launchers say how many processes they started: MPICH, Open MPI, MVAPICH, torchrun, srun
-LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "WORLD_SIZE",
-             "SLURM_STEP_NUM_TASKS")
+OF_MPIEXEC = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
+LAUNCHERS = (*OF_MPIEXEC, "MV2_COMM_WORLD_SIZE", "WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
 
 
 class SingleWorker:
@@ -45,13 +45,15 @@ SINGLE_WORKER = SingleWorker()
 
 def launched():
     """The Workers that mpiexec or the like has started, or SINGLE_WORKER. Raises UserError."""
-    number = int(next(filter(None, map(os.environ.get, LAUNCHERS)), 1))
+    launcher = next(filter(os.environ.get, LAUNCHERS), "")
+    number = int(os.environ.get(launcher, 1))
     if number == 1:
         return SINGLE_WORKER
-    with suppress(ImportError, RuntimeError):                 # RuntimeError: no MPI library
-        from mpi4py import MPI
-        if MPI.COMM_WORLD.size == number:
-            return Workers(MPI)
+    if launcher in OF_MPIEXEC:                                # below others, MPI may abort
+        with suppress(ImportError, RuntimeError):             # RuntimeError: no MPI library
+            from mpi4py import MPI
+            if MPI.COMM_WORLD.size == number:
+                return Workers(MPI)
     raise UserError(f"started as one of {number} workers, which do not find each other; "
                     f"{python_m('pip install mpi4py mpich')}, and start them by its mpiexec")
 

@@ -277,6 +277,12 @@ def test_a_code_page_that_is_named_is_used(tmp_path):
     assert read(path, [], "cp1252") == [Pair("é", "à")]
 
 
+def test_a_first_line_of_single_words_is_told_to_be_a_pair(tmp_path, capsys):
+    path = written(tmp_path / "a.tsv", "Antwort\tFrage\nYes, it is.\tIs it so?\n")
+    assert len(read(path)) == 2
+    assert f"{path}: line 1 is read as a pair, ['Antwort', 'Frage'];" in capsys.readouterr().err
+
+
 CELLS = st.none() | st.text(st.characters(
     exclude_categories=["Cs"], exclude_characters="\r\0")).filter(lambda text: text not in EMPTY)
 

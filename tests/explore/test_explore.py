@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -148,6 +149,21 @@ def request(server, name, question=None, token=None, **headers):
     body = response.read().decode()
     connection.close()
     return response.status, body, response.headers
+
+
+def test_a_server_without_descriptors_pauses_before_it_tries_again(explored, monkeypatch):
+    def fail(server):
+        calls.append("accept")
+        raise OSError(24, "Too many open files")
+
+    calls = []
+    monkeypatch.setattr(Server, "get_request", fail)
+    monkeypatch.setattr(time, "sleep", lambda seconds: calls.append("pause"))
+    with served(explored) as server, socket.create_connection(server.server_address[:2]):
+        while calls.count("accept") < 3:
+            threading.Event().wait(0.01)
+    begin = calls.index("accept")
+    assert calls[begin:begin + 4] == ["accept", "pause"] * 2
 
 
 def test_only_who_knows_the_token_and_names_the_right_host_is_answered(server):

@@ -112,6 +112,9 @@ def test_nothing_is_near_an_empty_query_and_equal_scores_keep_the_rows_order(enc
     assert empty == blank == [] and [hit.number for hit in hits] == [*range(1, 41)]
     with pytest.raises(UserError, match="column x: texts and lines have no columns"):
         encoder.index(texts, column="x")
+    for unfit in ({"top": 0}, {"words": -1}, {"words": np.nan}):
+        with pytest.raises(UserError, match="expected 1 row or more, and a finite weight"):
+            index.search(["tufome"], **unfit)
 
 
 @pytest.mark.parametrize("words", [0, 1, 2.5])

@@ -51,7 +51,7 @@ def test_without_a_folder_nothing_is_left(pairs, settings, tmp_path, monkeypatch
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     encoder = convsim_mini.fit(pairs, **settings | {
         "half": False, "optim.learning_rate": np.float32(0.01), "model.layers": (16,),
-        "model.response_hidden": [16]})
+        "model.response_hidden": 16})
     assert encoder.folder is None and encoder.log and not [*tmp_path.iterdir()]
     assert "The weights are those of step" in (shown := capsys.readouterr().out)
     assert "The run is in" not in shown                       # it is gone
@@ -72,7 +72,7 @@ def test_any_text_is_shown_by_any_output(pairs, settings, monkeypatch):
     ({"encoder": "cnn"}, "--model.encoder cnn: expected dan, transformer"),
     ({"init": "nowhere"}, "nowhere: is not a run"),
     ({"task": "\ud83d"}, "--task .: expected conversation"),
-    ({"columns": ["question"]}, "--columns question: expected two names, for input"),
+    ({"columns": "question"}, "--columns question: expected two names, for input"),
     ({"run": "taken"}, "taken: already exists and was not changed")])
 def test_mistakes_are_named_before_anything_is_written(
         pairs, settings, tmp_path, monkeypatch, change, told):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
+from convsim_mini.common.cli import UserError
 from convsim_mini.config import settings
 from convsim_mini.evaluation.after_training import summary
 from convsim_mini.core.model import embed, response_forward
@@ -186,6 +187,12 @@ def test_options_win_over_the_config_file_and_that_over_the_preset(tmp_path):
     assert ((config.preset, config.steps, config.model.layers, config.optim.learning_rate)
             == ("paper", 7, [8, 9], 0.25))
     assert (config.optim.optimizer, config.model.scale) == ("sgd", 1.0)   # only in the preset
+
+
+def test_without_a_home_no_folder_is_called_by_its_sign(monkeypatch):
+    monkeypatch.setattr(os.path, "expanduser", str)
+    with pytest.raises(UserError, match="~/.cache/convsim_mini: there is no home .*--cache"):
+        parse_config([])
 
 
 def test_encoder_is_short_for_its_preset_and_what_a_file_lacks_an_option_may_give(tmp_path):

@@ -46,12 +46,12 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     from .inference.sentence_encoder import encoder_of
     from .train import train
     from .training.options import config_of
-    from .training.run import LOG, read_log
+    from .training.run import LOG, PAIRS, read_log
 
     print_anything()
     with nullcontext(run) if run else TemporaryDirectory(prefix="convsim_mini-") as place:
         folder = Path(place).expanduser().absolute()
-        given = {**settings, "run": folder}
+        given = {**settings, "run": folder, "pairs": [folder / PAIRS]}    # not those of --init
         if not isinstance(columns := settings.get("columns", ""), str):
             given["columns"] = [*map(str, columns or ())]     # pandas may have numbers
         config = config_of(msgspec.to_builtins(given, enc_hook=str))    # paths, NumPy's numbers

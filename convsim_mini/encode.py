@@ -77,6 +77,8 @@ def parse_options(argv):
     options = parser.parse_intermixed_args(argv)
     if (options.add or options.key) and not (options.add and options.file and options.index):
         raise UserError("--add and --key need --add, --file FILE and --index DIR; give all three")
+    if options.json and not (options.index or options.search):
+        raise UserError("--json prints hits; it needs --search FILE or --index DIR")
     if options.texts and options.file:
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
                         "with --file, not both")
@@ -94,7 +96,7 @@ def show_hits(query, hits, column, as_json):
     print(one_line(query))
     for hit in hits:
         place = f"line {hit.number:,}: " if hit.row.keys() == {LINE} else ""
-        parts = f"{hit.meaning:.3f} meaning + {hit.score - hit.meaning:.3f} words"
+        parts = f"{hit.meaning:.3f} meaning + {max(hit.score - hit.meaning, 0):.3f} words"
         more = f"  (and {hit.copies - 1:,} more like it)" * (hit.copies > 1)
         print(f"  {hit.score:.3f} = {parts}  {place}{one_line(hit.row[column] or '')}{more}")
         for name in hit.row:

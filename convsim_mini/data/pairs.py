@@ -190,7 +190,10 @@ def write_pairs(pairs, path, reading=Reading()):
     if not all(isinstance(one, (str, Path)) for one in several):
         several = [pairs]                                     # rows of a table
     with open(path, "w", encoding="utf-8", newline="\n") as file:
-        for source in several:
+        for number, source in enumerate(several):
             for part in read_rows(source, reading=reading):
                 for pair in part.pairs:
-                    file.write(f"{json.dumps(dict(zip(names, pair)))}\n")
+                    row = dict(zip(names, pair))              # files may give ids twice
+                    row[CONVERSATION[0]] = [name and f"{number} {name}"
+                                            for name in pair.conversation]
+                    file.write(f"{json.dumps(row)}\n")

@@ -65,7 +65,8 @@ def main(argv=None):
             print(comparison(runs, found) + "\n")
         if folder:
             write_page(folder, runs, found)
-            print(f"{options.out / 'evaluation.md'}, figures.csv: {len(found)} tables")
+            print(f"{options.out / 'evaluation.md'}, figures.csv: "
+                  f"{sum(not first.absent for first, *_ in map(dict.values, found))} tables")
     if options.json:
         print(json_lines(rows_of(found)))
 

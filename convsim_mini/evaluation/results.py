@@ -99,9 +99,11 @@ def across(runs, folder, tasks):
 
 
 def names_of(runs):
-    """The names of Runs, or their folders if two names are the same."""
-    names = [run.name for run in runs]
-    return names if len({*names}) == len(names) else [str(run.folder) for run in runs]
+    """The names of Runs, or their folders if two names are the same. Raises UserError."""
+    for names in ([run.name for run in runs], [str(run.folder) for run in runs]):
+        if len({*names}) == len(names):
+            return names
+    raise UserError(f"{runs[0].folder}: a run is named twice; name different runs to compare")
 
 
 def rows_of(found):

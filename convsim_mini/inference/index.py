@@ -50,6 +50,13 @@ def nearest(scores, top):
     return near[np.argsort(-scores[near], kind="stable")[:top]]
 
 
+def weight_of(words):
+    """The weight of words next to meaning, as given. Raises UserError."""
+    if not 0 <= words < np.inf:
+        raise UserError(f"words {words}: expected a finite weight of 0 or more")
+    return words
+
+
 class Index:
     """n rows and their vectors."""
 
@@ -103,10 +110,9 @@ class Index:
         meaning, without TF-IDF, so only equal texts make one Hit; None: WORDS. Raises UserError if
         top is below 1 or words below 0.
         """
-        words = WORDS[self.held.replies] if words is None else words
-        if top < 1 or not 0 <= words < np.inf:
-            raise UserError(f"top {top}, words {words}: expected 1 row or more, and a finite "
-                            "weight of 0 or more")
+        words = weight_of(WORDS[self.held.replies] if words is None else words)
+        if top < 1:
+            raise UserError(f"top {top}: expected 1 row or more")
         found: list[list[Hit]] = []
         for part in chunked(sentences, AT_ONCE):              # scores of all rows: (q, n)
             learned = product(self.vectors, self.encoder.encode(part).T).T

@@ -17,7 +17,7 @@ from ..core.model import BiEncoder, embed, one_column
 from ..core.text import UNKNOWN
 from ..data.layouts import Reading
 from ..data.texts import texts_of
-from .index import WORDS, Index, index_at
+from .index import WORDS, Index, index_at, weight_of
 from .tfidf import weighted_once
 
 
@@ -104,14 +104,17 @@ class SentenceEncoder(BiEncoder):
             return index.search([sentences], k, words)[0]
         return index.search([*texts_of(sentences)], k, words)
 
-    def scores(self, a: list[str], b: list[str], words: float = WORDS[0]) -> np.ndarray:
+    def scores(self, a: str | Iterable[str], b: str | Iterable[str], words: float = WORDS[0]) -> np.ndarray:
         """The cosine of the learned vectors plus `words` times that of weighted words.
 
-        a: n texts, b: m texts → float32 (n, m)
+        a: n texts, b: m texts, or a single one → float32 (n, m). Raises UserError for words < 0
         """
-        meaning, p = self.encode(a) @ self.encode(b).T, self.vocabulary.probabilities()
-        x, y = (weighted_once(self.packed(texts_of(some)), p) for some in (a, b))    # (n, pieces)
-        return meaning + np.float32(words) * (x @ y.T).toarray()
+        both = [[*texts_of([some] if isinstance(some, str) else one_column(some))]
+                for some in (a, b)]
+        u, v = map(self.encode, both)
+        p = self.vocabulary.probabilities()
+        x, y = (weighted_once(self.packed(some), p) for some in both)    # (n, pieces), (m, pieces)
+        return u @ v.T + np.float32(weight_of(words)) * (x @ y.T).toarray()
 
     @staticmethod
     def similarity(a: ArrayLike, b: ArrayLike) -> np.ndarray:

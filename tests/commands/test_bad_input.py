@@ -48,7 +48,6 @@ evaluation run --on stz                     | --on stz
 evaluation                                  | run
 evaluation . --bogus 3                      | --bogus
 evaluation exported                         | exported model.safetensors
-evaluation run --vectors LONG               | xxx
 evaluation run-weights                      | run-weights damaged
 evaluation run-none                         | run-none
 tune run                                    | --data STS
@@ -60,9 +59,11 @@ encode run hello --out /dev/null            | /dev/null replaced
 encode run hello --file good.tsv            | arguments --file
 encode run --file good.tsv --index index    | index already exists
 encode run hello --index index --words nan  | words nan
+encode run hello you --words -1             | words -1
+encode run hello you --json                 | --json --search --index
 """.strip().splitlines()
 CASES = [[part.strip() for part in case.split("|", 1)] for case in CASES]
-SHORT = {"NINES": "9" * 5_000, "LONG": "x" * 300}    # for the lines above
+SHORT = {"NINES": "9" * 5_000}    # for the lines above
 
 
 def change(path, how):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
+from convsim_mini.common.cli import UserError
 from convsim_mini.evaluation import __main__ as evaluation, compare, cqa, response, sts
 from convsim_mini.evaluation import evaluation_of
 from convsim_mini.evaluation.results import Measured, cell, names_of
@@ -96,6 +97,8 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(folders):
     run = load_run(folders[0])
     other = run._replace(path=folders[1] / "one" / MODEL)
     assert names_of([run, other]) == [str(folders[0]), str(folders[1] / "one")]
+    with pytest.raises(UserError, match="a run is named twice"):
+        names_of([run, run])
 
 
 class OfRanks(Measured):

@@ -59,7 +59,7 @@ def test_a_change_is_told_and_seen_in_the_losses_and_plain_runs_core(tmp_path, a
     (SUM, ["sum_rows", "update_rows"]),
     (("optim", "rate = rate / array_module", "rate = 1 * rate / array_module"), ["update_rows"]),
     (("attention", "function(*items) for", "function(*items[:]) for"), ["each_group"]),
-    (("layers", "1 - cache * cache", "1 - cache"), []),       # it has no twin
+    (("layers", "1 - cache * cache", "1 - cache"), []),       # its twin is a GPU's
 ])
 def test_what_is_changed_or_uses_it_is_named_unless_no_twin_is_wanted(edit, told, tmp_path):
     folder = copied(tmp_path / "changed", *edit)
@@ -67,6 +67,13 @@ def test_what_is_changed_or_uses_it_is_named_unless_no_twin_is_wanted(edit, told
     lines = run(folder, "-c", code).stderr.splitlines()
     assert [line.split(" ")[1] for line in lines] == told
     assert run(folder, "-c", code, CONVSIM_PLAIN="1").stderr == ""
+
+
+def test_what_an_inner_function_uses_counts_too(tmp_path):
+    folder = copied(tmp_path / "changed", "attention", "swapaxes(1, 2) for", "swapaxes(1, 2) + 0 for")
+    code = ("from convsim_mini import fast; print([name for name, tested in fast.TESTED.items() "
+            "if fast.checksum(fast.functions(name)) != tested])")
+    assert run(folder, "-c", code).stdout.strip() == "['attention']"    # a twin on a GPU alone
 
 
 def test_the_checksums_are_those_of_today():

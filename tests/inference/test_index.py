@@ -113,7 +113,7 @@ def test_nothing_is_near_an_empty_query_and_equal_scores_keep_the_rows_order(enc
     with pytest.raises(UserError, match="column x: texts and lines have no columns"):
         encoder.index(texts, column="x")
     for unfit in ({"top": 0}, {"words": -1}, {"words": np.nan}):
-        with pytest.raises(UserError, match="expected 1 row or more, and a finite weight"):
+        with pytest.raises(UserError, match="expected 1 row or more|expected a finite weight"):
             index.search(["tufome"], **unfit)
 
 

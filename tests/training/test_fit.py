@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import convsim_mini
+from convsim_mini import train
 from convsim_mini.common.cli import UserError
+from convsim_mini.data.prepare import open_corpus
 from convsim_mini.training.options import parse
 from convsim_mini.training.run import describe
 
@@ -36,6 +38,23 @@ def test_pairs_of_all_kinds_train_the_same(pairs, pair_file, settings, tmp_path,
     assert [record["step"] for record in runs[0].log if "dev_p1" in record] == [0, 2]
     opened = convsim_mini.load(tmp_path / "0")
     np.testing.assert_allclose(opened.encode(["you?"]), vectors[0][1:], rtol=0, atol=1e-6)
+
+
+def test_from_another_run_and_files_with_the_same_ids_fit_is_the_command(
+        pairs, settings, trained, tmp_path):
+    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for file, half in zip(files, (pairs[::2], pairs[1::2])):
+        file.write_text("".join(
+            json.dumps({"question": a, "answer": b, "thread_id": k // 4}) + "\n"
+            for k, (a, b) in enumerate(half)))
+    given = {"cache": settings["cache"], "steps": 1, "evaluations": 1, "init": str(trained[0])}
+    convsim_mini.fit(files, tmp_path / "fit", **given)
+    train.main([*(f"--{name}={value}" for name, value in given.items()), "--pairs",
+                *map(str, files), "--run", str(tmp_path / "train")])
+    one, other = (describe(tmp_path / name).config for name in ("fit", "train"))
+    assert one.epochs == 8 and one.optim == other.optim and one.encoding == other.encoding
+    ways = [open_corpus(config, None).report["conversations"] for config in (one, other)]
+    assert ways[0] == ways[1]
 
 
 def test_home_is_known_in_python_too(pairs, settings, tmp_path, monkeypatch):

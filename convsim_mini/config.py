@@ -117,8 +117,9 @@ class Config:
     """What to learn besides conversations. "multitask": natural language inference (paper §2.4);
     "entailment": picking what a premise entails (ours)."""
     init: str | None = None
-    """Folder of a run to start from (paper §3.1: the multitask model). Its settings apply unless an
-    option overrides them. Other pairs get 8 epochs at a third of the learning rates (ours)."""
+    """Folder of a run to start from (paper §3.1: the multitask model). Its settings of
+    text, model and optim apply unless an option overrides them. Other pairs get 8 epochs at a third
+    of the learning rates (ours)."""
     stage: Annotated[int, Meta(ge=0, lt=2**15)] = 0
     """How many runs came before this one; set by --init (ours: so each run sees other batches)."""
     nli: str | None = None

@@ -6,19 +6,20 @@
 if not __package__:
     raise SystemExit("run it by name, in the repository: python -m convsim_mini.tune")
 
+from pathlib import Path
+
 import numpy as np
 from scipy.optimize import minimize
 
-from .common.cli import UserError, errors_in_one_line
+from .common.cli import UserError, errors_in_one_line, parser_of
 from .evaluation import sts
-from .evaluation.__main__ import parser_of
 from .evaluation.results import Measured, json_lines, rows_of, show
 from .core.model import embed
 from .core.layers import l2_normalize_backward, l2_normalize_forward
 from .inference.sentence_encoder import encoder_of
 from .training.run import load_run, save_tuned
 
-# For `fit`: as good on dev as values chosen by cross-validation on STS train (report/README.md).
+# For `fit` (ours): as good on dev as values chosen by cross-validation on STS train.
 STRENGTH, ITERATIONS = 0.3, 4
 FLAT = 1e-9    # cosines this near to ±1 have no slope
 
@@ -100,8 +101,9 @@ def fit(u1, u2, labels, strength, iterations):
 @errors_in_one_line()
 def main(argv=None):
     """The command: learn on STS train without dev's pairs, then measure on dev."""
-    parser = parser_of("tune", __doc__, "--data", "--device", "--json",
+    parser = parser_of("tune", __doc__, "--device", "--json",
                        help="the run's folder; the matrix is added to the run")
+    parser.add_argument("--data", type=Path, help="folder with stsbenchmark/")
     options = parser.parse_intermixed_args(argv)
     both = sts.find(options.data).get(sts.GENRES)
     if not both:

@@ -10,6 +10,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 from tqdm import tqdm
 
@@ -92,6 +93,24 @@ class Parser(argparse.ArgumentParser):
         wrong = message.removeprefix("unrecognized arguments: ").split("=")[0].split() or [""]
         options = [] if message.startswith("argument") else self._option_string_actions
         raise UserError(f"{message}{did_you_mean(wrong[0], options)} (see --help)")
+
+
+OF_RUNS = {    # options that several commands share
+    "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
+    "--json": {"action": "store_true", "help": "print the rows as JSON, one object per line: "
+               "metric → [value, low, high]; the rest goes to standard error"}}
+
+
+def parser_of(command, doc, *options, **of_run):
+    """The parser of `python -m convsim_mini.COMMAND RUN`.
+
+    options: names from OF_RUNS; of_run: further settings of the argument RUN
+    """
+    parser = Parser(f"convsim_mini.{command}", doc)
+    parser.add_argument("run", type=Path, **{"help": "the run's folder", **of_run})
+    for option in options:
+        parser.add_argument(option, **OF_RUNS[option])
+    return parser
 
 
 def did_you_mean(word, choices):

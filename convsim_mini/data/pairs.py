@@ -100,7 +100,8 @@ def read_rows(source, progress=None, reading=Reading()):
     more than 1 in 100 rows are malformed.
     """
     name, fields, records = _open_source(source, progress, reading)
-    number, bad, first, labels, wrong = 0, 0, "", Counter(), []
+    number, bad, first, wrong = 0, 0, "", []
+    labels = Counter()    # (column, 0, 1 or None for another value)
     for some in chunked(records, CHUNK):
         part = Part(fields, [], [], len(some))
         for place, row in some:
@@ -123,13 +124,19 @@ def read_rows(source, progress=None, reading=Reading()):
                         "replies (or, to search in its texts, give --column NAME)")
     if bad:
         say(f"{name}: malformed rows left out: {bad} of {number:,} (first: {first})")
-    for label in sorted({label for label, _ in labels}) if reading.side is None else ():
+    if reading.side is None:
+        warn_of_labels(name, labels)
+    warn_if_misread(name, wrong)
+
+
+def warn_of_labels(name, labels):
+    """Report on standard error columns of 0 and 1, which may mark wrong replies. labels: counts"""
+    for label in sorted({label for label, _ in labels}):
         zeros, ones, others = (labels[label, value] for value in (0, 1, None))
         if zeros and ones and not others:
             say(f"{name}: {zeros:,} rows have 0 as {label} and {ones:,} have 1; all are read as "
                 f"pairs; if 0 marks wrong replies, keep the others: table[table.{label} == 1] with "
                 "pandas")
-    warn_if_misread(name, wrong)
 
 
 def _open_source(source, progress, reading):

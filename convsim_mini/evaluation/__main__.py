@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..common.cli import Parser, errors_in_one_line
+from ..common.cli import errors_in_one_line, parser_of
 from ..common.files import new_folder, write_text
 from ..common.show import latex, markdown, new_figure, save_figure
 from ..training.run import LOG, load_run, read_log
@@ -23,36 +23,21 @@ from .compare import comparison
 from .results import across, json_lines, names_of, rows_of, show
 
 ABOUT = "run", "task", "data", "row"    # of a figure
-OPTIONS = {
-    "--data": {"type": Path, "help": "folder with any of stsbenchmark/, snli_1.0/, cqa/ and "
-               "senteval/; without it, the package's own small sets and the run's NLI data are "
-               "used"},
-    "--on": {"nargs": "+", "choices": EVALUATIONS, "default": [*EVALUATIONS],
-             "help": "tasks to measure (default: all; senteval takes minutes per run): "
-                     + "; ".join(f"{task}: {purpose}" for task, purpose in EVALUATIONS.items())},
-    "--out": {"type": Path, "metavar": "DIR", "help": "write the tables as a page, with figures, "
-              "in LaTeX, and every figure as CSV, into a new folder"},
-    "--device": {"choices": ("cpu", "gpu"), "default": "cpu"},
-    "--json": {"action": "store_true", "help": "print the rows as JSON, one object per line: "
-               "metric → [value, low, high]; the rest goes to standard error"}}
-
-
-def parser_of(command, doc, *options, **of_run):
-    """The parser of `python -m convsim_mini.COMMAND RUN`.
-
-    options: names from OPTIONS; of_run: further settings of the argument RUN
-    """
-    parser = Parser(f"convsim_mini.{command}", doc)
-    parser.add_argument("run", type=Path, **{"help": "the run's folder", **of_run})
-    for option in options:
-        parser.add_argument(option, **OPTIONS[option])
-    return parser
+TASKS = "; ".join(f"{task}: {purpose}" for task, purpose in EVALUATIONS.items())
 
 
 @errors_in_one_line()
 def main(argv=None):
     """The command: print every table as soon as it is measured."""
-    parser = parser_of("evaluation", __doc__, *OPTIONS, nargs="+", help="the runs' folders")
+    parser = parser_of("evaluation", __doc__, "--device", "--json", nargs="+",
+                       help="the runs' folders")
+    parser.add_argument("--data", type=Path, help="folder with any of stsbenchmark/, snli_1.0/, "
+                        "cqa/ and senteval/; without it, the package's own small sets and the "
+                        "run's NLI data are used")
+    parser.add_argument("--on", nargs="+", choices=EVALUATIONS, default=[*EVALUATIONS],
+                        help=f"tasks to measure (default: all; senteval takes minutes): {TASKS}")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write the tables as a page, with "
+                        "figures, in LaTeX, and every figure as CSV, into a new folder")
     options, found = parser.parse_intermixed_args(argv), []
     page = (new_folder(options.out, "choose another folder with --out") if options.out
             else nullcontext())

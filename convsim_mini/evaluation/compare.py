@@ -18,7 +18,7 @@ from .results import cell, grid, names_of, verdict
 
 NOTE = """The runs side by side. Their differences are paired over the inputs: P@1 has none between
 runs with other test pairs. A group, "mean of …", are runs that differ only in seed: mean ±
-deviation; the interval of a group's difference is over the seeds of both groups (Student's t).
+deviation; the interval of a group's difference is over its differences by seed (Student's t).
 Data sets named train or test are left out, because nothing should be chosen by them."""
 
 

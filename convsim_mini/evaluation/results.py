@@ -29,7 +29,7 @@ WIDEST = 6    # metrics that are shown as columns; if there are more, they are s
 class Measured:
     """What was predicted on one data set of a task, or why the task could not be measured."""
 
-    task: str                # a name in EVALUATIONS
+    task: str                # a name in EVALUATIONS, or "search"
     name: str = ""           # of the data set
     data: Any = None         # what the task's `read` returned
     scores: dict = field(default_factory=dict)       # row → predictions, of what is evaluated

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..common.cli import UserError, errors_in_one_line, user_errors
+from ..common.cli import UserError, errors_in_one_line, parser_of, user_errors
 from ..core.ranking import settled
 from ..data.layouts import Reading
 from ..data.texts import text_of
@@ -22,7 +22,6 @@ from ..inference.rows import rows_of_file
 from ..inference.sentence_encoder import encoder_of
 from ..inference.tfidf import document_frequency, term_counts, vocabulary_of
 from ..training.run import load_run
-from .__main__ import parser_of
 from .baselines import bm25_documents
 from .metrics import bootstrap_interval, per_cent
 from .response import lead    # noqa: F401

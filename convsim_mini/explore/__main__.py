@@ -18,8 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from ..fast.threads import use_all_cores
-from ..common.cli import UserError, errors_in_one_line, user_errors
-from ..evaluation.__main__ import parser_of
+from ..common.cli import UserError, errors_in_one_line, parser_of, user_errors
 from ..training.run import load_run
 from .panels import PANELS, Explored, fields
 

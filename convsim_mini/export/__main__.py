@@ -17,11 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from ..common.files import in_16_bits, new_folder, write_text
-from ..common.cli import errors_in_one_line
+from ..common.cli import errors_in_one_line, parser_of
 from ..config import TITLES
 from ..core.model import ENCODERS, TABLE
 from ..evaluation import sts
-from ..evaluation.__main__ import parser_of
 from ..evaluation.results import cell
 from ..inference.sentence_encoder import encoder_of
 from ..training.run import load_run

@@ -104,7 +104,8 @@ class SentenceEncoder(BiEncoder):
             return index.search([sentences], k, words)[0]
         return index.search([*texts_of(sentences)], k, words)
 
-    def scores(self, a: str | Iterable[str], b: str | Iterable[str], words: float = WORDS[0]) -> np.ndarray:
+    def scores(self, a: str | Iterable[str], b: str | Iterable[str], words: float = WORDS[0]
+               ) -> np.ndarray:
         """The cosine of the learned vectors plus `words` times that of weighted words.
 
         a: n texts, b: m texts, or a single one → float32 (n, m). Raises UserError for words < 0

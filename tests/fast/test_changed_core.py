@@ -70,7 +70,8 @@ def test_what_is_changed_or_uses_it_is_named_unless_no_twin_is_wanted(edit, told
 
 
 def test_what_an_inner_function_uses_counts_too(tmp_path):
-    folder = copied(tmp_path / "changed", "attention", "swapaxes(1, 2) for", "swapaxes(1, 2) + 0 for")
+    edit = "attention", "swapaxes(1, 2) for", "swapaxes(1, 2) + 0 for"
+    folder = copied(tmp_path / "changed", *edit)
     code = ("from convsim_mini import fast; print([name for name, tested in fast.TESTED.items() "
             "if fast.checksum(fast.functions(name)) != tested])")
     assert run(folder, "-c", code).stdout.strip() == "['attention']"    # a twin on a GPU alone

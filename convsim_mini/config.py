@@ -1,7 +1,7 @@
 """Every setting of training, with its default and where the default comes from.
 
 "paper §…" refers to Yang et al. 2018; "ours" is followed by our reason. A P@1 that is compared with
-27 is on the default corpus's test set (report/README.md). A preset is a named set of changes.
+27 is on the default corpus's test set (RESULTS.md). A preset is a named set of changes.
 """
 
 from dataclasses import MISSING, dataclass, field, fields

@@ -133,7 +133,7 @@ for scale in (1, 5, 15):
 # replies come near these bounds, but do not reach them.)
 #
 # There are two remedies. In the paper v′ may have any length, so it needs no scale. Ours has
-# unit length, as u has, and the scale is 15. (`convsim_mini/report/README.md` compares the two.)
+# unit length, as u has, and the scale is 15. (`convsim_mini/RESULTS.md` compares the two.)
 #
 # ## Part two: the echo
 #

@@ -408,7 +408,7 @@ claim("P@1 that the matrices' warm-up adds, points", end[0] - cold["matrices"], 
 # - `core/ranking.py`: `draw_candidates`, `true_ranks`; ties count against the model, or all
 #   sentences alike would score 100%.
 # - The paper, §3.1: SGD, rate 0.01, batches of 128, 40 million steps; §4.1: 56.1% P@1 for the DAN.
-#   Ours, with all of the corpus and full width: `convsim_mini/report/README.md`.
+#   Ours, with all of the corpus and full width: `convsim_mini/RESULTS.md`.
 
 # %% [markdown]
 # ## What you know now

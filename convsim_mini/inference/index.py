@@ -27,7 +27,7 @@ from .tfidf import Tfidf, tfidf_of
 FILE = "index.safetensors"    # in an index's folder
 AT_ONCE = 32    # queries: their scores take 4 bytes for each row
 OTHERS = 4    # near copies of its row that a Hit shows
-ALIKE = 0.7    # cosine of TF-IDF above which rows are near copies (ours: report/README.md)
+ALIKE = 0.7    # cosine of TF-IDF above which rows are near copies (ours: RESULTS.md)
 WORDS = 1.0, 0.3    # weights of TF-IDF for messages, replies (ours)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..common.cli import UserError, python_m, say, user_errors
 from ..common.lines import LONGEST_LINE, SUFFIXES, parse_object, read_lines, read_object, text_lines
-from .layouts import FIELDS, Reading, by_names
+from .layouts import FIELDS, Reading, is_header
 
 INVISIBLE = re.compile("[\0\u200b-\u200f\u2060\ufeff]")    # in names of columns
 # what R, SQL, Excel … write into empty cells of tables with a header; elsewhere "NA" may be a text
@@ -69,7 +69,7 @@ def read_tsv(path, progress=None, reading=Reading()):
     lines = _lines_of_table(path, progress, reading)
     first = next(lines, "")
     lines, header = chain([first], lines), first.split("\t")
-    if reading.columns or {*header} & {*reading.known} or by_names([dict.fromkeys(header)])[0]:
+    if is_header(header, reading):
         return _rows_below(path, _cells_of_tsv(lines))
     if all(len(cell.split()) < 4 for cell in header):
         say(f"{path}: line 1 is read as a pair, {header}; if it names columns, give --columns")

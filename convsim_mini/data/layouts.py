@@ -59,6 +59,12 @@ def layout_of(name, rows, reading):
     return layout, columns
 
 
+def is_header(cells, reading):
+    """Whether the first line of a table without a rule for it names the columns."""
+    known = reading.columns or {*cells} & {*reading.known}
+    return bool(known or by_names([dict.fromkeys(cells)])[0])
+
+
 def by_names(rows):
     """The layout that the columns' names show, or None; and a dict: role ("input", …) → column."""
     known = {name.strip(' "').lower().replace("-", "_"): name for name in chain.from_iterable(rows)}

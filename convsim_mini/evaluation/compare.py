@@ -12,7 +12,7 @@ import scipy
 
 from ..common.show import table
 from ..config import flat
-from ..training.run import PLACES
+from ..training.run import NOT_COMPARED
 from .metrics import without_interval
 from .results import cell, grid, names_of, verdict
 
@@ -94,7 +94,7 @@ def groups_of_seeds(runs):
     groups = defaultdict(list)
     for k, run in enumerate(runs):
         settings = {name: value for name, value in flat(dataclasses.asdict(run.config)).items()
-                    if name not in PLACES | {"seed"}}
+                    if name not in NOT_COMPARED | {"seed"}}
         groups[run.corpus, run.config.init, run.config.nli, str(settings)].append(k)
     return [group for group in groups.values() if len(group) > 1]
 

@@ -34,7 +34,7 @@ BIGRAMS = "bigrams"     # the keys of those with a row, an array that is not tra
 TUNED, STATE = "tuned", "state."    # arrays that are not weights; the second is a prefix
 # Settings that do not distinguish runs: where files are (pairs and NLI data have checksums), and
 # how to compute.
-PLACES = {"run", "init", "pairs", "columns", "encoding", "nli", "data", "cache", "device"}
+NOT_COMPARED = {"run", "init", "pairs", "columns", "encoding", "nli", "data", "cache", "device"}
 
 
 class Run(NamedTuple):

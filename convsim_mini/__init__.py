@@ -49,7 +49,7 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     from .training.run import LOG, PAIRS, read_log
 
     print_anything()
-    with nullcontext(run) if run else TemporaryDirectory(prefix="convsim_mini-") as place:
+    with (TemporaryDirectory(prefix="convsim_mini-") if run is None else nullcontext(run)) as place:
         folder = Path(place).expanduser().absolute()
         given = {**settings, "run": folder, "pairs": [folder / PAIRS]}    # not those of --init
         if not isinstance(columns := settings.get("columns", ""), str):

@@ -240,7 +240,7 @@ def flat(values):
     """A dict of settings and of groups, which are dicts, as one dict with dotted names."""
     named = {}
     for name, value in values.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and f"{name}." in GROUPS:
             named |= {f"{name}.{last}": setting for last, setting in value.items()}
         else:
             named[name] = value

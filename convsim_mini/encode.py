@@ -19,7 +19,7 @@ from pathlib import Path
 from .fast.threads import use_all_cores
 from .common.cli import (
     Parser, UserError, errors_in_one_line, one_line, positive_int, progress)
-from .common.files import check_replaceable, write_rows
+from .common.files import OURS_NPY, check_replaceable, write_rows
 from .common.lines import chunked
 from .common.show import table
 from .data.layouts import Reading
@@ -77,13 +77,15 @@ def parse_options(argv):
     options = parser.parse_intermixed_args(argv)
     if (options.add or options.key) and not (options.add and options.file and options.index):
         raise UserError("--add and --key need --add, --file FILE and --index DIR; give all three")
+    if options.key == "":
+        raise UserError("--key: expected a column's name")
     if options.json and not (options.index or options.search):
         raise UserError("--json prints hits; it needs --search FILE or --index DIR")
     if options.texts and options.file:
         raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
                         "with --file, not both")
     if options.out:
-        check_replaceable(options.out, b"\x93NUMPY", options.file)
+        check_replaceable(options.out, OURS_NPY, options.file)
     return options
 
 

@@ -29,8 +29,8 @@ from .training.start import initial_model
 from .training.monitor import Monitor
 from .training.options import config_of, parse
 from .training.run import (
-    PAIRS, TRAINING, Run, check_corpus, describe, finished, load_run, new_run_folder, newest,
-    save_run, training_in)
+    PAIRS, TRAINING, Run, check_corpus, describe, finished, keep_as_best, load_run, new_run_folder,
+    newest, save_run, training_in)
 from .training.tasks import batches_of_tasks, fitted, open_tasks
 from .training.workers import SINGLE_WORKER, launched
 
@@ -141,6 +141,8 @@ def run_steps(run, tasks, dev, workers=SINGLE_WORKER):
     with monitor.bar if leads else nullcontext(), stop_requested() as signals:
         if leads and run.step == 0:
             monitor.measure(0, model)
+        elif leads and monitor.best in (None, run.step):      # a kill may have come before this
+            keep_as_best(run.folder)
         workers.wait()
         for done, losses in train_steps(model, optimizer, config, batches, run.step,
                                         workers.gradients):

@@ -40,7 +40,7 @@ def main(arguments=None):
         if options.out.suffix != ".jsonl":
             raise UserError(f"--out {options.out}: expected a name that ends in .jsonl, by which "
                             "training knows how to read it")
-        check_replaceable(options.out, b'{"thread": ', options.export)
+        check_replaceable(options.out)
     found = [*read_export(options.export.resolve())]
     rows = [row for row in found if row and row["text"]]
     if not rows:

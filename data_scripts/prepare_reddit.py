@@ -80,7 +80,8 @@ def prepare(inputs, out, workers, scheduler):
                         remove_unfinished(out / WORK)
                     finish(out, plan)
                 shutil.rmtree(out / WORK)
-        except (OSError, MemoryError, duckdb.Error) as error:  # mostly a full disk
+        # mostly a full disk; or a name that DuckDB cannot write
+        except (OSError, MemoryError, UnicodeEncodeError, duckdb.Error) as error:
             raise UserError(f"{out}: {' '.join(str(error).split())}; what is finished is kept: "
                             "fix that and run the same command again") from None
     print_report(out)
@@ -146,10 +147,10 @@ def is_done(out, plan):
             raise UserError(f"{out}: was made from other files, or these have changed since; "
                             "choose another --out, or delete this one")
         return name == "report.json"
-    for name in ("pairs", "pairs.jsonl.zst", "cache"):
-        if (out / name).exists():
-            raise UserError(f"{out / name}: already exists, and nothing says what it was made "
-                            "from; choose another --out, or delete it")
+    for path in out.iterdir() if out.is_dir() else ():
+        if not path.name.startswith(OURS):
+            raise UserError(f"{path}: already exists, and nothing says what it was made from; "
+                            "choose another --out, or delete it")
     return False
 
 

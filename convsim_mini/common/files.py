@@ -23,6 +23,7 @@ from .cli import UserError, say, user_errors
 OURS = ".convsim_mini"      # how the names of locks and of unfinished work begin
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError,
               SafetensorError)    # what damaged files of ours raise
+OURS_NPY = b"\x93NUMPY\x02"    # how an .npy of ours begins
 FORMAT = 11
 RESTORE = "restore it, or train again"
 DTYPES = {"F32": np.float32, "I32": np.int32, "I64": np.int64, "U64": np.uint64, "U8": np.uint8}
@@ -34,17 +35,20 @@ def write_text(path, text):
 
 
 def write_rows(path, blocks, width):
-    """Write float32 blocks (n, width) as one .npy file, atomically; → the number of rows."""
+    """Write float32 blocks (n, width) as one .npy file, atomically; → the number of rows.
+
+    Its header is of version 2, by which it is known as ours: `np.save` writes version 1.
+    """
     header = {"descr": "<f4", "fortran_order": False, "shape": (0, width)}
 
     def write(temporary):
         with open(temporary, "wb") as file:
-            np.lib.format.write_array_header_1_0(file, header)
+            np.lib.format.write_array_header_2_0(file, header)
             for block in blocks:
                 file.write(np.ascontiguousarray(block))    # `tofile` may lose a signal's exception
                 header["shape"] = (header["shape"][0] + len(block), width)
             file.seek(0)
-            np.lib.format.write_array_header_1_0(file, header)    # NumPy pads it to one length
+            np.lib.format.write_array_header_2_0(file, header)    # NumPy pads it to one length
 
     replace_file(path, write)
     return header["shape"][0]
@@ -76,15 +80,15 @@ def replace_file(path, write):
             os.replace(temporary, path)
 
 
-def check_replaceable(path, begins, source):
+def check_replaceable(path, begins=b"", source=None):
     """Raise a UserError if `path` is a file that a command did not write, or its source.
 
-    begins: the first bytes of every file that it writes; source: a path or None
+    begins: the first bytes of every file that it writes; b"": of those of users, too
     """
-    if path.is_file():
+    if path.is_file() and path.stat().st_size:
         with open(path, "rb") as file:
             found = file.read(len(begins))
-        if found not in (b"", begins) or source and path.samefile(source):
+        if not begins or found != begins or source and path.samefile(source):
             raise UserError(f"{path}: already exists and was not changed; choose another name")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..common.cli import errors_in_one_line, parser_of
+from ..common.cli import UserError, errors_in_one_line, parser_of
 from ..common.files import new_folder, write_text
 from ..common.show import latex, markdown, new_figure, save_figure
 from ..training.run import LOG, load_run, read_log
@@ -39,6 +39,8 @@ def main(argv=None):
     parser.add_argument("--out", type=Path, metavar="DIR", help="write the tables as a page, with "
                         "figures, in LaTeX, and every figure as CSV, into a new folder")
     options, found = parser.parse_intermixed_args(argv), []
+    if options.data and not options.data.is_dir():
+        raise UserError(f"--data {options.data}: is not a folder")
     page = (new_folder(options.out, "choose another folder with --out") if options.out
             else nullcontext())
     with page as folder, redirect_stdout(sys.stderr if options.json else sys.stdout):

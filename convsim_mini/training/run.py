@@ -161,7 +161,8 @@ def new_run_folder(config):
     Raises UserError, before any work is done, if it cannot be made or holds anything.
     """
     names = (f"runs/{config.preset}-{k}".removesuffix("-1") for k in itertools.count(1))
-    folder = Path(config.run or next(name for name in names if not Path(name).exists()))
+    folder = Path(next(name for name in names if not Path(name).exists())
+                  if config.run is None else config.run).expanduser()
     is_new = not folder.exists()
     with user_errors(f"{folder}: cannot be made", "choose another folder with --run"):
         folder.mkdir(parents=True, exist_ok=True)

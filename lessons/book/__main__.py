@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from string import Template
@@ -74,9 +75,9 @@ def run(path, folder, clients):
                    "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     try:
         client.execute(env=environment)
-    except (CellExecutionError, DeadKernelError) as error:
-        before = path.read_text(encoding="utf-8").partition(started[-1].source)[0]
-        line = before.count("\n") + 1
+    except (CellExecutionError, DeadKernelError, RuntimeError) as error:    # it may not even start
+        code = path.read_text(encoding="utf-8")
+        line = code.partition(started[-1].source)[0].count("\n") + 1 if started else 1
         reason = f"{error.ename}: {error.evalue}" if hasattr(error, "ename") else str(error)
         raise UserError(f"lessons/{path.name}, cell at line {line}: "
                         f"{' '.join(reason.split())}; run python lessons/{path.name} to see more; "
@@ -186,11 +187,13 @@ def make_book(lessons, out):
     Raises UserError where a lesson fails or `out` holds anything but a book.
     """
     advice = "choose another folder with --out"
-    with (user_errors(f"{out}: cannot be written", advice),
-          workplace(Path(os.path.realpath(out)).parent) as beside):
+    with user_errors(f"{out}: cannot be written", advice):
         made = (out / MADE).read_text("utf-8").split("\n") if (out / MADE).exists() else []
         if os.path.lexists(out) and not out.is_dir() or {*names_in(out)} - {MADE, *made}:
             raise UserError(f"{out}: holds what does not belong to a book; {advice}")
+    # in the folder itself, as it may be a mount
+    with (user_errors(f"{out}: cannot be written", advice),
+          workplace(out if out.is_dir() else Path(os.path.realpath(out)).parent) as beside):
         new, notebooks, clients = beside / "new", {}, []
         new.mkdir()
         pool = ThreadPoolExecutor(os.cpu_count())
@@ -218,6 +221,10 @@ def put_in_place(new, out, made):
     write_text(out / MADE, "\n".join([*names, *made]))
     for name in names:
         (out / name).parent.mkdir(exist_ok=True)
+        if (out / name).exists():                             # it keeps its mode and owner
+            shutil.copymode(out / name, new / name)
+            with suppress(OSError, AttributeError):
+                shutil.chown(new / name, (out / name).stat().st_uid, (out / name).stat().st_gid)
         os.replace(new / name, out / name)
     for name in {*made} & {*names_in(out)} - {*names}:        # never outside, whatever MADE says
         (out / name).unlink()

@@ -34,7 +34,7 @@ FREE = 4    # measurements for each fault
 
 def faults_of(name):
     """The faults of the patient of this name, one or two, and its seed."""
-    draw, seed = crc32(name.encode()), crc32(f"seed of {name}".encode())
+    draw, seed = (crc32(text.encode(errors="replace")) for text in (name, f"seed of {name}"))
     if name.startswith("hard"):
         return [IN_DATA[draw % len(IN_DATA)], ELSEWHERE[seed % len(ELSEWHERE)]], seed
     return ["healthy" if name == "healthy" else list(FAULTS)[draw % len(FAULTS)]], seed

@@ -41,6 +41,8 @@ def make_pages():
     for name in EXERCISES:
         if not path_of(name).exists():
             write_text(path_of(name), page(name))
+        elif not path_of(name).is_file():                     # it would be waited for
+            raise UserError(f"{path_of(name)}: is not a file; work in another folder")
     if not PROGRESS.exists():
         return {"states": {}, "hints": {}}
     kept = read_object(PROGRESS, "cannot be read", "delete it: only hints and verdicts are lost")
@@ -135,7 +137,7 @@ def main(argv=None):
     elif what == "show" and not rest:
         show(make_pages())
     elif what == "check":
-        kept, (names, seed, as_json) = make_pages(), options_of(rest)
+        (names, seed, as_json), kept = options_of(rest), make_pages()
         check(kept, names, seed, as_json)
         judged = {kept["states"][name] for name in names or EXERCISES}
         if judged & {WRONG, STOPPED} and not as_json:         # a grader reads the JSON
@@ -143,7 +145,8 @@ def main(argv=None):
     elif what == "why" and rest:
         why(known(rest))
     elif what == "hint" and rest:
-        hint(make_pages(), known(rest))
+        names = known(rest)
+        hint(make_pages(), names)
     elif what == "train":
         from .training import train    # loads the parser of options and matplotlib
         right = check(make_pages(), [])

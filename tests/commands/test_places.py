@@ -6,6 +6,7 @@ import sys
 import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import convsim_mini
@@ -143,9 +144,17 @@ def test_what_is_read_is_not_replaced(place, ending):
     assert all_below(place) == before
 
 
+def test_an_own_npy_and_a_users_log_are_not_replaced(place):
+    np.save("own.npy", np.zeros((2, 3), np.float32))
+    Path("own.jsonl").write_text('{"thread": "a", "speaker": "Ann", "text": "hello"}\n')
+    before = all_below(place)
+    assert all(refused(run, f"own{ending}") for ending, run in FILES.items())
+    assert all_below(place) == before
+
+
 @pytest.mark.parametrize("ending", FILES)
 def test_a_file_of_the_same_kind_is_replaced_and_keeps_its_mode_and_its_link(place, ending):
-    older = {".npy": b"\x93NUMPY older", ".jsonl": b'{"thread": "older"}\n'}[ending]
+    older = {".npy": b"\x93NUMPY\2 older", ".jsonl": b""}[ending]    # of chats only an empty one
     (place / f"old{ending}").write_bytes(older)
     (place / f"old{ending}").chmod(0o2640)
     (place / f"link{ending}").symlink_to(f"old{ending}")

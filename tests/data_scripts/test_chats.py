@@ -48,6 +48,7 @@ def write(path, text):
 
 def rows_of(path, tmp_path):
     """The rows of the log, as tuples."""
+    (tmp_path / "log.jsonl").unlink(missing_ok=True)
     chats.main([str(path), "--out", str(tmp_path / "log.jsonl")])
     lines = (tmp_path / "log.jsonl").read_text().splitlines()
     return [tuple(json.loads(line).values()) for line in lines]
@@ -116,8 +117,8 @@ def test_a_late_message_stands_where_it_was_sent_and_a_long_silence_ends_a_threa
     assert rows_of(path, tmp_path) == [
         (first, "Ann", "are you there?"), (first, "Bo", "yes"), (first, "Ann", "happy new year"),
         (second, "Bo", "is it Tuesday?"), (second, "Ann", "it is")]
-    chats.main([str(path), "--silence", "25", "--out", str(tmp_path / "log.jsonl")])
-    assert "(2)" not in (tmp_path / "log.jsonl").read_text()
+    chats.main([str(path), "--silence", "25", "--out", str(tmp_path / "whole.jsonl")])
+    assert "(2)" not in (tmp_path / "whole.jsonl").read_text()
 
 
 # ---------------------------------------------------------------- LINE, IRC, Telegram, Slack

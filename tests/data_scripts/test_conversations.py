@@ -98,6 +98,7 @@ def test_conversations_are_the_same_pairs_in_exports_of_programs(tmp_path_factor
     def read_export(name, export):
         path = folder / name
         path.write_text(export if isinstance(export, str) else json.dumps(export), encoding="utf-8")
+        (folder / "log.jsonl").unlink(missing_ok=True)
         chats.main([str(path), "--out", str(folder / "log.jsonl")])
         return pairs_in(folder / "log.jsonl")
 

@@ -230,7 +230,7 @@ def test_vectors_are_written_as_npy(
     monkeypatch.setattr(encode, "CHUNK", 2)
     sentences = ["one", "two", "", "caf\u00e9", "one two three"]
     out = tmp_path / "out.npy"
-    out.write_bytes(b"\x93NUMPY older")
+    out.write_bytes(b"\x93NUMPY\2 older")
     (tmp_path / "in.txt").write_bytes("\n".join(sentences).encode())
     stdin(monkeypatch, "\n".join(sentences).encode())
     options = {"arguments": sentences, "file": ["--file", str(tmp_path / "in.txt")],

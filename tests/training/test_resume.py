@@ -110,6 +110,27 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_never_stopped(
         assert one | {"seconds": 0} == two | {"seconds": 0}
 
 
+def test_a_kill_between_a_checkpoint_and_the_best_model_changes_nothing(
+        config, monkeypatch, tmp_path):
+    train.train(config("whole"))
+    for killed in (1, 2):                                     # before the first and the second copy
+        kept = []
+
+        def keep(folder, kept=kept, killed=killed):
+            kept.append(folder)
+            if len(kept) == killed:
+                raise SystemExit
+            keep_as_best(folder)
+
+        name = f"killed-{killed}"
+        with monkeypatch.context() as patch, pytest.raises(SystemExit):
+            patch.setattr(monitor, "keep_as_best", keep)
+            train.train(config(name))
+        assert (tmp_path / name / MODEL).exists() == (killed > 1)
+        train.resume(tmp_path / name)
+        assert weights(tmp_path / name) == weights(tmp_path / "whole")
+
+
 def test_resuming_a_finished_run_changes_nothing(config, tmp_path, monkeypatch):
     folder = train.train(config("run")).folder
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -6,10 +6,9 @@
 # when two replies are the same.
 # **Time** 50 minutes.
 #
-# There are no labels, only pairs: a message and its reply. The trick of the paper is to take a
-# batch of K pairs and ask of each input: which of these K replies is yours? The other K − 1 are
-# wrong answers that come for free: *in-batch negatives*. The field calls this loss
-# [InfoNCE](https://arxiv.org/abs/1807.03748).
+# There are no labels, only pairs: a message and its reply. The trick of the paper is to take a batch of K pairs and
+# ask of each input: which of these K replies is yours? The other K − 1 are wrong answers that come for free:
+# *in-batch negatives*. The field calls this loss [InfoNCE](https://arxiv.org/abs/1807.03748).
 #
 # **In thirty seconds.** Score every input against every reply of the batch, run a softmax over each
 # row, and ask for a large p on the diagonal. The gradient is p minus the diagonal: each input is
@@ -127,9 +126,9 @@ expect(list(map(relative_error, (du, dv), library)), 0, 1e-13, "du, dv, the libr
 #
 # du_i = −scale · (v_i − Σ_j p_ij v_j)/B
 #
-# A step against it moves u_i towards its true reply and away from **the average of the replies it
-# believes in**. A reply to which input i gives p ≈ 0 does not push it. The replies that are hard to tell from the right
-# one do most of the work, and nobody had to pick them.
+# A step against it moves u_i towards its true reply and away from **the average of the replies it believes in**. A
+# reply to which input i gives p ≈ 0 does not push it. The replies that are hard to tell from the right one do most of
+# the work, and nobody had to pick them.
 #
 # ### Exercise 1: break it so that it never starts
 #

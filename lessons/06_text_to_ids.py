@@ -96,7 +96,7 @@ print(f"of 1,000 words: {np.mean([one for turn in missed for one in turn]):.0%} 
 
 # %% [markdown]
 # Too small: the last fifth has 38% more new tokens than N₁/N promises, the other fifths 22 to 42%.
-# (The five seeds of claims.md each hold out another fifth.) What does an unknown word cost? With
+# (The five seeds of claims.md hold out each fifth once.) What does an unknown word cost? With
 # the 1,000 most frequent words 13% are unknown, but three of four turns lose one, and often the word
 # that says what the turn is about.
 #
@@ -235,8 +235,8 @@ claim("bigrams seen once: share that the held-out turns meet", met[once].mean(),
 claim("bigrams among the 10,000: share that they meet", met[most[:10_000]].mean(), low=0.9)
 
 # %% [markdown]
-# 55% of the occurrences have a row, in new turns as in those that were counted. The other 221,194 rows,
-# 442 MB of them, would serve 28% more. And two of three are for a bigram seen once. Such a row learns
+# 55% of the occurrences have a row, nearly as many as in the turns that were counted (56%). The other 221,194 rows,
+# 442 MB of them, would serve another 28%. And two of three are for a bigram seen once. Such a row learns
 # from a single sentence, and only one in eleven is met again in the fifth held out. It has not learned
 # what the bigram means, but where it stood. So a bigram earns its row by being frequent; the others
 # are the sum of their two words.

@@ -334,12 +334,12 @@ for name, with_tanh, worst, low, high in (("one linear layer", False, max, 0, 1e
                f"{name}: u, dtable, dW under {combiner} against √n")
 
 # %% [markdown]
-# Not even the gradient. Unit length divides dx by the length of x W, which has the factor c. The
-# bag multiplies by c again; dW multiplies by x, which has the factor c. So with the default settings
-# the √n changes nothing, neither the output nor a gradient, and the influence of a sentence
-# does not depend on the length of its bag. A second linear layer or a leaky ReLU, without biases, would not bring it back, since they, too,
-# give c times as much for c times their input. A tanh does. And the lengths of *words* inside one sentence
-# always count: they decide its direction (lesson A).
+# Not even the gradient. Unit length divides dx by the length of x W, which has the factor c. The bag multiplies by c
+# again; dW multiplies by x, which has the factor c. So with the default settings the √n changes nothing, neither the
+# output nor a gradient, and the influence of a sentence does not depend on the length of its bag. A second linear
+# layer or a leaky ReLU, without biases, would not bring it back, since they, too, give c times as much for c times
+# their input. A tanh does. And the lengths of *words* inside one sentence always count: they decide its direction
+# (lesson A).
 #
 # ## Where this lives
 #

@@ -198,8 +198,8 @@ check(1, three_faults, judge_faults)
 # - `minimal.py`: all of it. In the library `bag_forward` is `embedding_bag_forward`,
 #   `batch_softmax` is `batch_softmax_forward`, `encode` is `embed`, `update` is `Adaptive`.
 # - The paper (Yang et al. 2018), §2 and §3: the encoder, the response network, the loss.
-# - To read further: [CLIP](https://arxiv.org/abs/2103.00020), figure 3: the same loss in ten lines
-#   of NumPy, for images and their captions, with a scale that is learned.
+# - To read further: [CLIP](https://arxiv.org/abs/2103.00020), figure 3: this loss, in both
+#   directions, in ten lines like NumPy's, for images and their captions, with a scale that is learned.
 
 # %% [markdown]
 # ## What you know now

@@ -9,7 +9,7 @@
 # **In thirty seconds.** A residual, x + f(x), hands the gradient past every layer
 # unchanged. A norm keeps what a layer sees at one size. Put the norm on the branch (pre-norm) and
 # each layer's gradient is independent of how many layers follow; put it on the stream (post-norm)
-# and it is even. But a change of all weights moves 48 sublayers with post-norm twice as far as with pre-norm.
+# and it is even. But a random change of all weights moves 48 sublayers with post-norm twice as far.
 #
 # A Transformer of six layers has twelve sublayers in a row. In lesson 3 such a stack of plain
 # layers lost its gradient. Two small additions keep it alive, and their *order* decides how well.
@@ -158,9 +158,8 @@ check(1, rms_norm_backward, judge_rms_norm)
 # y = x + f(x). x is used twice, so two gradients add up: **dx = dy + (what f sends back)**.
 # Whatever f does, dy itself arrives below, unchanged.
 #
-# How large is f(x)? Take the feed-forward network: d → 4d, relu, 4d → d, with Glorot's variance
-# 2/(d + 4d) = 2/(5d) in both matrices. (This lesson leaves out the attention sublayers.) Start with
-# numbers of mean square 1:
+# How large is f(x)? Take the feed-forward network: d → 4d, relu, 4d → d, with Glorot's variance 2/(d + 4d) = 2/(5d)
+# in both matrices. (The stacks below leave out the attention sublayers.) Start with numbers of mean square 1:
 #
 # - after the first matrix: d · 2/(5d) = 2/5;
 # - relu keeps half of it: 1/5;

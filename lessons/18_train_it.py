@@ -196,9 +196,8 @@ expect(table * np.sqrt(np.mean(rows**2)) / FULL[1], 0.9, 1.01, "table · rms / t
 #   the scores differ, but do not tell which reply is true.
 # - **ratio**: of the table's update. At zero nothing is learned, whatever the gradients are.
 #
-# **Predict**, before you look: a run whose replies are shuffled (each input gets somebody else's
-# reply, drawn anew in every step). Its loss starts near 7.7, far above ln 256 = 5.55. Where will it
-# go: stay, fall to 5.55, or fall below?
+# **Predict**, before you look: a run whose replies are shuffled (each input gets somebody else's reply, drawn anew in
+# every step). Its loss starts near 7.7, far above ln 256 = 5.55. Where will it go: stay, fall to 5.55, or fall below?
 
 # %%
 def scores_of(model, batch):
@@ -271,19 +270,18 @@ show(figure, "18_patients")
 # | --- | --- | --- | --- | --- |
 # | falls well below ln K | 1.2 to 1.3 | 2.1 to 2.4 | 0.021 to 0.024 | healthy |
 # | falls to ln K, stays | shrinks, to 0.13 to 0.27 | 0.2 to 0.3 | 0.010 to 0.014 | messages and replies do not belong together: read ten pairs as *text* |
-# | only noise | as at the start, 1.9 | as at the start, 0.8 to 1.1 | 0 | nothing is updated: the rate, or it updates a copy |
-# | leaps up, then near ln K | 0.09 to 0.23 | 0.3 to 1.0 | 0.04 to 0.13, too large | the rate: divide by ten until it is quiet |
+# | only noise | as at the start, 1.9 | as at the start, 0.7 to 1.1 | 0 | nothing is updated: the rate, or it updates a copy |
+# | leaps up, then near ln K | 0.09 to 0.23 | 0.2 to 1.0 | 0.04 to 0.13, too large | the rate: divide by ten until it is quiet |
 # | rises | grows, to 14 | negative | healthy | a sign; `directional_error` says so in two evaluations |
-# | a little below ln K, flat | 0.31 | 1.5, between | healthy | the scores cannot grow: the scale (lesson 9) |
+# | a little below ln K, flat | 0.31 | 1.5 to 1.7, between | healthy | the scores cannot grow: the scale (lesson 9) |
 # | ln K to five digits | 0 | 0 | not 0 | all sentences have the same vector. Check the ids first, then each layer |
 #
-# A range is that of seven seeds. Shuffled replies and a rate × 100 end at the same loss and spread, and often at
+# A range is that of six seeds or more. Shuffled replies and a rate × 100 end at the same loss and spread, and often at
 # nearly the same gap; only the ratio, 3 to 10 times as large, tells them apart. So look at all three.
 #
-# Even the healthy run starts *above* ln K. This encoder begins as a weighted bag of words, so at a
-# scale of 15 its scores differ a lot from the first step on, and some of them are confidently
-# wrong. Training first draws all scores together (their spread falls from 1.9 to 1.3 in thirty steps),
-# and lifts the true one above the others.
+# Even the healthy run starts *above* ln K. This encoder begins as a weighted bag of words, so at a scale of 15 its
+# scores differ a lot from the first step on, and some of them are confidently wrong. Training first draws all scores
+# together (their spread falls from 1.9 to 1.2 in forty steps), and lifts the true one above the others.
 
 # %%
 above = {name: np.mean(losses[-10:]) - ln_K for name, (losses, *_) in patients.items()}
@@ -348,8 +346,9 @@ left.plot(np.arange(10, 10 + len(smooth)), np.convolve(again, np.ones(20) / 20, 
           color="C0", label="the same batches, seen again at the end")
 left.plot(steps, [loss for *_, loss in measured], "o-", color="C3", label="dev")
 left.axhline(ln_K, color="k", linestyle=":", label="ln 256: all replies look alike")
+left.axvline(14, color="grey", linewidth=0.8)                 # the end of the warm-up
 left.set(xlabel="step (256 pairs each)", ylabel="loss (nats)", ylim=(0, 6.6),
-         title="The loss crosses ln K in the warm-up")
+         title="The loss is below ln K soon after the warm-up")
 for k, n in enumerate((1, 10)):
     right.plot(steps, [values[k] for _, values, _ in measured], "o-", color=f"C{k}", label=f"P@{n}")
     right.axhline(n, color=f"C{k}", linestyle=":", label=f"guessing: {n} per cent")
@@ -362,12 +361,12 @@ show(figure, "18_train_it")
 # %% [markdown]
 # Both are far above 1%, because a message and its answer share words. So that, not guessing, is the
 # baseline. At P@1 the trained model is one to three points *below* TF-IDF, which is hard to beat where a
-# rare word is shared. Where none is shared TF-IDF is lost, and at P@10 the model is 9 points ahead.
+# rare word is shared. Where none is shared TF-IDF is lost, and at P@10 the model is 8 to 9 points ahead.
 #
 # Is it overfitting? The solid line can hardly tell: each pair comes once, so its loss is that of new
 # pairs, if of conversations that it has partly seen. The dashed one can. It shows the same batches to the
 # finished model, which has seen them all, and they lie 1.7 nats below dev on average: so much has been
-# memorised. The early batches are known best, probably because they came when the rates were high.
+# memorised. Those of steps 10 to 20 are known best, probably because the rates were highest then.
 # (How certain are these figures? To about a point: √(p(1 − p)/n). Lesson 21 compares in a sharper way.)
 
 # %%
@@ -399,8 +398,9 @@ claim("P@1 that the matrices' warm-up adds, points", end[0] - cold["matrices"], 
 
 # %% [markdown]
 # Those of the tables: without their warm-up the 2.9 points of P@1 that training adds are all lost
-# (1.1 to 2.9 of some 3 in five other seeds). A row's first step moves it by 28%, on the evidence of one
-# batch. A matrix moves by one per cent, and its warm-up adds less than a standard error.
+# (1.5 to 2.9 of some 3 in five other seeds). A row's first step moves it by 28%, on the evidence of one
+# batch. A matrix moves by one per cent, and its warm-up adds 0.9 ± 0.4 here (paired), −0.1 to 0.7 in
+# five other seeds: a third of a point, if anything.
 #
 # ## Where this lives
 #
@@ -416,7 +416,7 @@ claim("P@1 that the matrices' warm-up adds, points", end[0] - cold["matrices"], 
 # - Before a long run: the loss at the start, one batch memorised, the size of an update. A table's
 #   first steps are long enough to spoil a good start: warm-up.
 # - When a loss is stuck, three numbers show why: spread, gap and ratio.
-# - Report a baseline with every score: 9 points of P@10 over TF-IDF, and a point or two less at P@1.
+# - Report a baseline with every score: 8 to 9 points of P@10 over TF-IDF, and one to three less at P@1.
 #
 # To read on: [A recipe for training neural networks](https://karpathy.github.io/2019/04/25/recipe/)
 # by Andrej Karpathy. Next: lesson 19 asks which scores the loss is looking for.

@@ -6,9 +6,8 @@
 # **Time** 50 minutes.
 #
 # **In thirty seconds.** The loss pushes every score towards one number that we can write
-# down: the log of how much likelier a reply becomes after this input. That divides frequency out,
-# so "yes" gets no score for fitting everywhere. And a batch of K replies can reveal at most ln K
-# nats of what a model knows.
+# down: the log of how much likelier a reply becomes after this input. That divides frequency out, so "yes" gets no
+# score for fitting everywhere. And a batch of K replies can reveal at most ln K nats of what a model knows.
 #
 # Lesson 5 derived the loss's gradient. At which scores is it zero? Up to a constant for each input
 # there is one best score for each pair.
@@ -26,10 +25,9 @@ rng = np.random.default_rng(seed(8))
 # %% [markdown]
 # ## The scores that the loss wants
 #
-# Let replies come with p(j | i) after the input i, and with p(j) overall. The wrong answers of a
-# batch are other people's replies, so they come with p(j). Suppose that we see the K candidates and
-# not which of them is true. If the true one is candidate a, then a was drawn by p(a | i) and all
-# others by p(·), so by Bayes
+# Let replies come with p(j | i) after the input i, and with p(j) overall. The wrong answers of a batch are other
+# people's replies, so they come with p(j). Suppose that we see the K candidates and not which of them is true. If the
+# true one is candidate a, then a was drawn by p(a | i) and all others by p(·), so by Bayes
 #
 # P(a is true) ∝ p(a | i) · Π_{b≠a} p(b) ∝ p(a | i)/p(a)
 #
@@ -120,8 +118,7 @@ show(figure, "19_what_the_scores_become")
 #
 # In a large batch P is q e^s/(q e^s + 1 − q) if "yes" has the score s and others their PMI: s = 0.
 #
-# Many programs leave duplicates out of the softmax, because they are not really wrong. What happens
-# to "yes" then?
+# Many programs leave duplicates out of the softmax, because they are not really wrong. What happens to "yes" then?
 
 # %%
 left_out = (learned_scores(lower=30) - pmi)[:, 0].mean()
@@ -132,9 +129,9 @@ claim("duplicates left out: score of “yes” above its PMI", left_out, 0.2, 0.
 #
 # ### Exercise 1: leave the duplicates out
 #
-# Derive it (0.36 for the K and q of the cell; measured it is 0.33 to 0.37). Of K rows a = qK have the reply "yes", n = K − a have others. Now a row with
-# "yes" sees one copy of it next to n others; each other row still sees a copies, and n others in
-# all. Take e^PMI of these others as 1, its mean. At which s do all pulls equal all pushes?
+# Derive it (0.36 for the K and q of the cell; measured it is 0.33 to 0.37). Of K rows a = qK have the reply "yes", n
+# = K − a have others. Now a row with "yes" sees one copy of it next to n others; each other row still sees a copies,
+# and n others in all. Take e^PMI of these others as 1, its mean. At which s do all pulls equal all pushes?
 
 # %%
 def score_of_yes(K, q):

@@ -80,7 +80,7 @@ expect(abs(pearson(score_0_to_5(angle), labels) - r_by_hand(angle, labels)), 0, 
 # it be? Fisher found that for normal data artanh r is nearly normal, with a standard error of
 # 1/√(n − 3), so the 95% interval is tanh(artanh r ± 1.96/√(n − 3)).
 #
-# **Predict:** for r = 0.6, how wide is it for n = 120: 0.05, 0.12 or 0.23? And for 1,500 pairs?
+# **Predict:** for r = 0.6, how wide is it from end to end for n = 120: 0.05, 0.12 or 0.23? And for 1,500 pairs?
 
 # %%
 def interval(r, n):

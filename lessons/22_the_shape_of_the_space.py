@@ -39,18 +39,16 @@ unit = lambda x: l2_normalize_forward(x)[0]
 # %% [markdown]
 # ## How many directions are in use?
 #
-# Take n unit vectors u_i, the rows of U, and C = UᵀU/n, the mean of u uᵀ. Its eigenvalues λ₁ ≥ λ₂ ≥
-# … ≥ 0 say how much of the squared length lies along each eigenvector, and they sum to 1, because
-# each u has length 1. Now suppose k of them are equal and the others 0. Then k directions are in
-# use, and Σ λ² = k · (1/k)² = 1/k. So we take
+# Take n unit vectors u_i, the rows of U, and C = UᵀU/n, the mean of u uᵀ. Its eigenvalues λ₁ ≥ λ₂ ≥ … ≥ 0 say how
+# much of the squared length lies along each eigenvector, and they sum to 1, because each u has length 1. Now suppose
+# k of them are equal and the others 0. Then k directions are in use, and Σ λ² = k · (1/k)² = 1/k. So we take
 #
 # **PR = 1/Σ λ²**
 #
-# as an effective number of directions, the participation ratio. It lies between 1 and D. With half
-# of the vectors along (1, 0) and half along (0, 1), λ = ½, ½ and PR = 2. With three of four along
-# the first, PR = 1/(9/16 + 1/16) = 1.6. But one large λ decides it almost alone: PR = 4 may mean
-# four equal directions, or one with half of the squared length and the other half spread over a
-# hundred. Σ λ² is also the sum of the squares of all entries of C, and
+# as an effective number of directions, the participation ratio. It lies between 1 and D. With half of the vectors
+# along (1, 0) and half along (0, 1), λ = ½, ½ and PR = 2. With three of four along the first, PR = 1/(9/16 + 1/16) =
+# 1.6. But one large λ decides it almost alone: PR = 4 may mean four equal directions, or one with half of the squared
+# length and the other half spread over a hundred. Σ λ² is also the sum of the squares of all entries of C, and
 #
 # ‖C‖² = (1/n²) Σ_ij (u_i · u_j)²
 #
@@ -75,9 +73,8 @@ expect(1 / (1 / ratio - 1 / 2_000), 195, 207,
 #
 # ### Exercise 1: the mean cosine, without cosines
 #
-# How large is the mean cosine of two *different* sentences? A million sentences have half a
-# trillion pairs, so find it in one pass over the rows. (Start from the sum of all u_i · u_j. Which
-# pairs do not belong to it?)
+# How large is the mean cosine of two *different* sentences? A million sentences have half a trillion pairs, so find
+# it in one pass over the rows. (Start from the sum of all u_i · u_j. Which pairs do not belong to it?)
 
 # %%
 def mean_cosine(u):
@@ -105,9 +102,9 @@ check(1, mean_cosine, judge_mean_cosine)
 # %% [markdown]
 # ## Real sentences
 #
-# We train the default encoder with 200 numbers on 35,566 of 42,888 pairs of `chitchat-dataset`, in
-# up to 140 steps of 256, from the counted start (lesson A): at our scale of 15, and at 40, to see the effect enlarged. All vectors
-# below are those of sentences of dev, each text once.
+# We train the default encoder with 200 numbers on 35,566 of 42,888 pairs of `chitchat-dataset`, in up to 140 steps of
+# 256, from the counted start (lesson A): at our scale of 15, and at 40, to see the effect enlarged. All vectors below
+# are those of sentences of dev, each text once.
 
 # %%
 PAIRS, PIECES, D = 40_000, 8_000, 200
@@ -164,20 +161,18 @@ axes.set(xlabel="direction, largest first", ylabel="share of the squared length,
 show(figure, "22_the_shape_of_the_space")
 
 # %% [markdown]
-# PR is 53 at the start; at scale 15 it rises to 60, and at 40 it falls to 3.9. That does not mean
-# that 196 directions lie idle, because λ₁ = 0.50 gives this PR however even the others are. The
-# vectors have **one direction that all sentences share**, and at scale 40 training makes it
-# stronger. e₁ is nearly the direction of the mean, and ‖mean‖² is nearly λ₁. (It is never
-# above λ₁, the largest mean of (u · d)² over all directions d.)
+# PR is 53 at the start; at scale 15 it rises to 60, and at 40 it falls to 3.9. That does not mean that 196 directions
+# lie idle, because λ₁ = 0.50 gives this PR however even the others are. The vectors have **one direction that all
+# sentences share**, and at scale 40 training makes it stronger. e₁ is nearly the direction of the mean, and ‖mean‖²
+# is nearly λ₁. (It is never above λ₁, the largest mean of (u · d)² over all directions d.)
 #
 # ## Why does training make it?
 #
-# Softmax does not see a number that is added to all scores of a row (lesson 4). Let m be the mean
-# of all replies, and write each reply as v′ = m + ṽ. Its score is s u · m + s u · ṽ. The first part
-# is the same for all replies to u, so softmax is blind to it. What counts is the second, and it is
-# small for two reasons. ṽ is short: the mean of ‖ṽ‖² is 1 − ‖m‖². And ṽ is nearly at a right angle
-# to m (m + ṽ keeps its length), so of u, too, only the part at a right angle to m counts. Softmax
-# behaves as if the scale were the **effective scale**
+# Softmax does not see a number that is added to all scores of a row (lesson 4). Let m be the mean of all replies, and
+# write each reply as v′ = m + ṽ. Its score is s u · m + s u · ṽ. The first part is the same for all replies to u, so
+# softmax is blind to it. What counts is the second, and it is small for two reasons. ṽ is short: the mean of ‖ṽ‖² is
+# 1 − ‖m‖². And ṽ is nearly at a right angle to m (m + ṽ keeps its length), so of u, too, only the part at a right
+# angle to m counts. Softmax behaves as if the scale were the **effective scale**
 #
 # **s √(1 − ‖m‖²) √(1 − mean((u · m/‖m‖)²))**
 #
@@ -230,11 +225,10 @@ expect(max(per_scale) / min(per_scale), 1, 2, "the largest of these / the least"
 expect(history[40.0][140][3] - history[40.0][80][3], -1, 3, "effective scale: 140 steps less 80")
 
 # %% [markdown]
-# λ₁ is the largest at s = 40. From 10 to 40 the scale grows fourfold, and so does the effective
-# scale at the start, from 9 to 36; after 80 steps it is 9 to 12 for all four. At 10, where the loss
-# begins at ln K, it *rises*, from 8.9 to 9.5. The layers of the reply turn the knob first: at s = 15
-# they do so alone (‖m‖² is 0.39, and λ₁ of u has not risen). At s = 40 that is not enough, and u
-# moves as well. With 60 more steps the effective scale stays where it is, or rises by up to 0.7.
+# λ₁ is the largest at s = 40. From 10 to 40 the scale grows fourfold, and so does the effective scale at the start,
+# from 9 to 36; after 80 steps it is 9 to 12 for all four. At 10, where the loss begins at ln K, it *rises*, from 8.9
+# to 9.5. The layers of the reply turn the knob first: at s = 15 they do so alone (‖m‖² is 0.39, and λ₁ of u has not
+# risen). At s = 40 that is not enough, and u moves as well. With 60 more steps it rises by 0.4 to 0.7.
 #
 # At 10 and 15 λ₁ stays near that of the start or below. So frequent words by themselves are not the
 # reason: they are the same at every scale. The spread of the wrong scores is 0.10 to 0.15 times the
@@ -242,11 +236,10 @@ expect(history[40.0][140][3] - history[40.0][80][3], -1, 3, "effective scale: 14
 #
 # ## Hubs
 #
-# A common direction has a price. Let every sentence have the cosine c with it, u = c d + √(1 − c²)
-# w, where the w are unrelated. Two such sentences have the cosine **c²**. But a vector that points
-# along d itself has the cosine **c** with every one of them: for c = 0.7 that is 0.7 against 0.49.
-# Whatever the question, a search answers with it. Such a vector is called a **hub** (Radovanović et
-# al. 2010).
+# A common direction has a price. Let every sentence have the cosine c with it, u = c d + √(1 − c²) w, where the w are
+# unrelated. Two such sentences have the cosine **c²**. But a vector that points along d itself has the cosine **c**
+# with every one of them: for c = 0.7 that is 0.7 against 0.49. Whatever the question, a search answers with it. Such
+# a vector is called a **hub** (Radovanović et al. 2010).
 #
 # Let N(x) be the number of sentences that have x among their ten nearest. Its mean is always 10.
 #
@@ -329,10 +322,10 @@ claim("P@1 at 15, all directions, over 40 without the first", (hits_15[0] - hits
 expect(hits[1].mean() - hits[20].mean(), 1, 8, "P@1 lost if 20 are removed instead of one")
 
 # %% [markdown]
-# At scale 40 removing one direction gives back three points, 15.9 → 19.2 (four to five in other seeds).
-# Removing twenty loses most of that again, because later directions tell sentences apart.
-# A training at scale 15 has 20.7 with nothing removed (in five seeds −0.1 to 1.1 points more), and
-# removing a direction there changes it by −0.5 to 1.3: choose the scale first.
+# At scale 40 removing one direction gives back three points, 15.9 → 19.2 (4.5 to 5.5 in other seeds). One
+# or two are best. Removing twenty loses most of that again, because later directions tell sentences apart.
+# A training at scale 15 has 20.7 with nothing removed (in five seeds 0.3 to 1.4 points more than 40
+# without its first direction), and removing a direction there changes it by −0.4 to 0.9: choose the scale first.
 #
 # ## Where this lives
 #

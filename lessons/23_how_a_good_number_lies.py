@@ -9,7 +9,7 @@
 # **In thirty seconds.** A test measures what is new to a model only if nothing in train
 # stands next to it. This project split its pairs by a hash of the message, which looks careful, and a
 # recipe scored 30.0. On conversations of which it has seen nothing it scores 27.0. Worse than the size of the
-# mistake: the bent ruler paid for rows that bring other conversations next to nothing. A dev set bends as well, by being looked at.
+# mistake: the bent ruler rewarded rows that are worth next to nothing on other conversations. A dev set bends as well, by being looked at.
 #
 # This lesson is about a mistake of our own. It raised no error, no test failed, and every P@1 of
 # the project was measured with it, until somebody counted what train and test have in common.
@@ -131,19 +131,22 @@ claim("what all bigrams add, measured apart", gain["apart"], high=0.5)
 # The neighbours are worth 3.6 points without bigrams and 4.9 with all of them (5.3 to 6.4 in five other seeds). Now
 # look down the columns, and at the errors: of 4,000 questions a P@1 of 18% has a standard error of √(p(1 − p)/n)
 # = 0.6 points. Asked with neighbours, a row for each bigram is worth 1.4 ± 0.6 points here and 1.4 to 2.1 in the
-# other seeds. Asked apart, it brings nothing: 0.1 ± 0.5 here, −0.4 to −0.9 there. **The leak did not only flatter
-# all recipes: it paid most for the one whose rows bring other conversations nothing.** So which recipe is best? By
-# neighbours, all bigrams. Apart, one seed cannot tell; over six seeds none at all is best, by half a point on average.
+# other seeds. Asked apart, it brings nothing: 0.1 ± 0.5 here, −0.4 to −0.9 there. (± behind a difference is its
+# standard error, question by question.) **The leak did not only flatter all recipes: it rewarded most the one whose
+# rows are worth nothing on other conversations.** The 10,000 rows, too, gain 4.5 from neighbours and are no better
+# than none apart. So which recipe is best? By neighbours, all bigrams. Apart, one seed cannot tell; over six seeds
+# none at all is best, by half a point on average.
 #
 # With more pairs that may turn. Our default run, on all of this chat, has 10,000 rows. By the old ruler they were
-# worth 2.2 points, by the new one 0.6, hardly more than the error of a difference between two scores of ± 0.5 each.
+# worth 2.2 points, by the new one 0.6. The 95% intervals of the two scores are ± 0.5 each, that of their
+# difference, unpaired, ± 0.7: 0.6 is not told from nothing.
 # Before that we had 200,000 rows, 400 of the model's 418 MB: by the old ruler they were worth 5.5.
 #
 # Why bigrams? Probably because two of three occur once (lesson 6), so their rows learn one thing: what they were
 # said next to. One encoder reads messages and replies alike. If "two cats" was the reply to "any pets?", and "what
-# are they called?" the message before "Salt and Pepper", their rows are pulled to the words of that conversation, and
-# words that come back in it (names, the subject) join both sides. (0.7 of a point is there before training: words
-# of these conversations are counted in train, too.)
+# are they called?" the message before "Salt and Pepper", the bigram rows of all four texts are pulled to the words of that
+# conversation, and words that come back in it (names, the subject) join both sides. (0.7 of a point here, 0.3 to 2.2
+# in other seeds, is there before training: words of these conversations are counted in train, too.)
 #
 # ## Apart is not unheard
 #
@@ -161,7 +164,7 @@ print("speaks in train, in another conversation: one of the two in {:.0%} of the
 expect(known[0], 0.95, 1, "asked apart: share of the pairs of whose two people one speaks in train")
 
 # %% [markdown]
-# Nearly all. So whoever says "27.0 on strangers" says too much, and we said so until a reader counted. What is it
+# Nearly all. So whoever says "27.0 on strangers" says too much, and we said it ourselves, until a reader counted. What is it
 # worth? `tests/benchmarks/benchmark_split.py` draws a quarter of the people for the test. If train has other
 # conversations of theirs, instead of as many of other people, P@1 is 0.5 points higher, with an interval from −0.2
 # to 1.2; neighbours are worth 2.0 [1.6, 2.5] there. Our ruler is straight for conversations, nearly so for people.
@@ -190,7 +193,7 @@ claim("all bigrams: loss before the second epoch less that after its first steps
 claim("no bigrams: the same", cliff["no bigrams"], high=1.5)
 
 # %% [markdown]
-# It falls off a cliff: by 1.0 without bigrams, by 3.1 with all, within one step. On new pairs nothing would
+# It falls off a cliff: by 1.0 without bigrams, by 3.1 with all (means of ten steps), nearly all of it in one step. On new pairs nothing would
 # happen at that step, so the height is what the model knows about *these* pairs and about no others: memory,
 # in nats, in a clean split. Memory is not a fault in itself. But with a test next to train, memory scores.
 #
@@ -397,7 +400,7 @@ check(3, survives, judge_survives)
 #
 # - A test next to train measures memory, and pays for what only remembers.
 # - Link pairs by texts that only one conversation would say; never cut what is linked.
-# - The best of m tries owes σ · Φ⁻¹(2^(−1/m)) to luck. A slice held back is read once.
+# - The best of m equally good tries owes σ · Φ⁻¹(2^(−1/m)) to luck. A slice held back is read once.
 #
 # Next: this was the last lesson of the path. Three more are optional: A, counting; B, many workers; C,
 # what a GPU does differently. Or write the backwards yourself: `python -m lessons.yours`.

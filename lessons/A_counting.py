@@ -7,7 +7,7 @@
 #
 # **In thirty seconds.** Count which words occur near each other, compress the table, and
 # give frequent words less weight: without a single gradient that picks the true reply among 100 in
-# nearly one case of five. Random rows do so in one of eighteen; the weights alone bring most of the rest.
+# more than one case of six. Random rows do so in one of eighteen; the weights alone bring most of the rest.
 #
 # A network usually starts from random numbers, and training has to find out which words belong
 # together. But a corpus can tell that before training: we only need to count which words occur near
@@ -250,7 +250,7 @@ axes.barh(list(ladder), 100 * rate, xerr=196 * np.sqrt(rate * (1 - rate) / len(d
 axes.axvline(1, color="k", linestyle=":", linewidth=1)
 axes.invert_yaxis()
 axes.set(xlabel="P@1, per cent; dotted: guessing", ylabel="the encoder before training",
-         title="No gradient so far, and right in nearly one case of five")
+         title="No gradient so far,\nand right in 18 of 100")
 show(figure, "A_counting")
 
 # %% [markdown]

@@ -344,6 +344,7 @@ def test_embedding_takes_so_many_words_or_sentences_at_once(words, sentences, ex
         forward=lambda small, packed, key: (
             sizes.append(packed.lengths.tolist()) or np.zeros((len(packed.lengths), 5)), None)))
     assert model.embed(small, SENTENCES, sentences).shape == (6, 5)
+    assert model.BiEncoder(small, None).dimension == 5
     assert sizes == expected
 
 

@@ -141,17 +141,27 @@ def is_done(out, plan):
         except (OSError, ValueError) as error:
             raise UserError(f"{out / name}: cannot be read ({error}); choose another --out, or "
                             "delete this one") from None
+        sizes = {}
         if name == "report.json":
-            found = found.get("plan")
+            sizes, found = found.get("sizes"), found.get("plan")
         if found != plan:
             raise UserError(f"{out}: was made from other files, or these have changed since; "
                             "choose another --out, or delete this one")
+        if sizes != (sizes and sizes_in(out)):
+            raise UserError(f"{out}: pairs or pairs.jsonl.zst have changed since; choose another "
+                            "--out, or delete this one")
         return name == "report.json"
     for path in out.iterdir() if out.is_dir() else ():
         if not path.name.startswith(OURS):
             raise UserError(f"{path}: already exists, and nothing says what it was made from; "
                             "choose another --out, or delete it")
     return False
+
+
+def sizes_in(out):
+    """The bytes of each file of pairs: name → size."""
+    files = [out / "pairs.jsonl.zst", *sorted((out / "pairs").glob("*.parquet"))]
+    return {path.name: path.stat().st_size for path in files if path.exists()}
 
 
 def parsed(out, number):
@@ -188,6 +198,7 @@ def finish(out, plan):
     if report["pairs"] >= FEW:
         packed = pack(out)
         report["packed"] = {"kept": packed["kept"], "removed": packed["removed"]}
+    report["sizes"] = sizes_in(out)
     write_text(out / "report.json", json.dumps(report, indent=1, ensure_ascii=False) + "\n")
 
 

@@ -7,6 +7,7 @@
 Needs tests/requirements.txt. The site works from the disk and loads nothing from elsewhere.
 """
 
+import atexit
 import os
 import re
 import shutil
@@ -204,6 +205,7 @@ def make_book(lessons, out):
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             for client in clients:             # after an error or Ctrl-C some are at work
+                atexit.unregister(client._cleanup_kernel)     # which cannot end what is gone
                 if client.km and client.km.has_kernel:
                     client.km.provisioner.process.kill()
             pool.shutdown()

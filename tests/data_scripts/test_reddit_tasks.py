@@ -198,10 +198,19 @@ def test_other_inputs_do_not_mix_with_what_is_there(tmp_path):
     for inputs in ([other], [one, other]):
         with pytest.raises(UserError, match="was made from other files"):
             prepare_reddit.prepare(inputs, tmp_path / "out", 1, None)
+    pairs = tmp_path / "out" / "pairs.jsonl.zst"
+    whole = pairs.read_bytes()
+    pairs.write_bytes(b"mine")
+    with pytest.raises(UserError, match="pairs.jsonl.zst have changed since"):
+        prepare_reddit.prepare([one], tmp_path / "out", 1, None)
+    pairs.write_bytes(whole)
     dump(one, [GOOD] * 3)
-    with pytest.raises(UserError, match="these have changed since"):
+    with pytest.raises(UserError, match="or these have changed since"):
         prepare_reddit.prepare([one], tmp_path / "out", 1, None)
     assert contents(tmp_path / "out") == before
+    for folder in (tmp_path, tmp_path / "one"):               # not ours
+        with pytest.raises(UserError):
+            prepare_reddit.prepare([other], folder, 1, None)
 
 
 @pytest.mark.parametrize("name, lines, arguments, words", [

@@ -95,8 +95,8 @@ def sessions(rows, silence):
 def with_replies(rows):
     """The rows of the log, with ids if some name what they reply to.
 
-    Rows with ids are paired only by ids in training, where what people answer to themselves goes on
-    with their message. So a message that answers nobody else answers the one before it.
+    Training pairs rows with ids only by their ids, and what people answer to themselves continues
+    their message. So a message that answers nobody else answers the one before it.
     """
     if not any(row["reply_to"] for row in rows):
         return [{name: row[name] for name in ROW[:3]} for row in rows]

@@ -40,7 +40,7 @@ def unpack(archive, wanted, folder, limit):
     """Write into folder those of the files named in `wanted` that an archive holds; → their names.
 
     The archive is a zip, a tar, sbert.net's table of the STS Benchmark, or a wanted file itself. Of
-    files with one name, the outermost is taken; what macOS adds and what is no file is skipped.
+    files with one name, the outermost is taken; what macOS adds and what is not a file is skipped.
     Raises UserError for an archive that is damaged or that expands to more than `limit` bytes;
     OSError if the disk fails.
     """

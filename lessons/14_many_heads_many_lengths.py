@@ -3,7 +3,7 @@
 #
 # **Needs** one attention head and its backward (lesson 12), `Packed` (lesson 6).
 # **Gives** attention over sentences of all lengths, without padding; what padding would cost.
-# **Time** 60 minutes. For the heads alone, read to "Padding" and go on at "From words to a sentence".
+# **Time** 60 minutes. For the heads alone, read up to "Padding", then from "From words to a sentence".
 #
 # **In thirty seconds.** A head is a slice of the columns, so several heads are a reshape
 # away; they cost h times the scores, but no extra parameters or multiplications. Many programs pad

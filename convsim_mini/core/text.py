@@ -5,7 +5,6 @@ import unicodedata
 from array import array
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import chain, pairwise
 
@@ -18,7 +17,7 @@ UNKNOWN = 0    # the id of an empty sentence, and of a word with a character tha
 URL = "<url>"
 INSIDE = "##"    # a piece that does not begin a word begins with this mark, which no token has
 FEWEST = 5    # times that a word, a character or a pair must occur before the vocabulary learns it
-remembered = lru_cache(2**16)    # of the results for chunks of texts
+MOST_CHUNKS, LONGEST_CHUNK = 2**16, 40    # of a Remembered: some 30 MB at most
 
 _SURROGATE = regex.compile(r"\p{Cs}")
 _MARKS = regex.compile(r"([\p{M}\uff9e\uff9f]{30})[\p{M}\uff9e\uff9f]++")    # U+FF9E becomes a mark
@@ -90,7 +89,21 @@ def chunks(text):
     return normalize(text).split(" ")
 
 
-@remembered
+class Remembered(dict):
+    """Chunk → function(chunk), kept for chunks of up to 40 characters, up to 65,536 of them."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __missing__(self, chunk):
+        result = self.function(chunk)
+        if len(chunk) <= LONGEST_CHUNK:
+            if len(self) >= MOST_CHUNKS:
+                self.clear()
+            self[chunk] = result
+        return result
+
+
 def _tokenize_chunk(chunk):
     if chunk.isascii() and chunk.isalnum():                   # a word or number: faster than _TOKEN
         return (chunk,)
@@ -103,9 +116,12 @@ def _tokenize_chunk(chunk):
     return tuple(tokens)    # not a list: the garbage collector would go through all of them
 
 
+_tokens_of = Remembered(_tokenize_chunk).__getitem__
+
+
 def tokenize(text):
     """Split any string into words and symbols (punctuation, emoji, …): a list, possibly empty."""
-    return list(chain.from_iterable(map(_tokenize_chunk, chunks(text))))
+    return list(chain.from_iterable(map(_tokens_of, chunks(text))))
 
 
 # ---------------------------------------------------------------- words to pieces
@@ -179,7 +195,8 @@ class Vocabulary:
     def __post_init__(self):
         self.ids = {piece: i for i, piece in enumerate(self.pieces, start=1)}
         self.longest = max(map(len, self.pieces), default=1)
-        self._bytes_of_chunk = remembered(lambda chunk: self._bytes_of(_tokenize_chunk(chunk)))
+        self._bytes_of_chunk = Remembered(
+            lambda chunk: self._bytes_of(_tokenize_chunk(chunk))).__getitem__
 
     def __reduce__(self):
         return Vocabulary, (self.pieces, self.counts)         # a pickle holds no texts

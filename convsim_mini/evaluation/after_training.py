@@ -25,13 +25,14 @@ def sts_of(data):
 def summary(run):
     """Two texts: what a Run has learned, P@N on test and STS by its saved weights; what is next."""
     config, folder = run.config, run.folder
-    own_pairs, = response.find(None, run).items()
-    test = measure(run, "response", *own_pairs)
-    corpus = test.data.corpus
-    pairs = measure(run, "sts", *sts_of(config.data))
+    (own_pairs, corpus), = response.find(None, run).items()
     name, model = response.before_training(run, corpus)
+    run = run._replace(initial=model)                         # so that it is made only once
+    test = measure(run, "response", own_pairs, corpus)
+    pairs = measure(run, "sts", *sts_of(config.data))
     before = sts.scores(None, pairs.data, encoder_of(run._replace(model=model)).encode)
-    pairs = replace(pairs, baselines={name: before["trained, as cosine"], **pairs.baselines})
+    words = {row: some for row, some in pairs.baselines.items() if "own vectors" not in row}
+    pairs = replace(pairs, baselines={name: before["trained, as cosine"], **words})
 
     told, losses = "", [record["dev_loss"] for record in run.measured]
     error = 1 / np.sqrt(min(DEV_QUERIES, corpus.dev.pairs))    # (ours) of a loss's change

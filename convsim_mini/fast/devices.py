@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..common.cli import UserError, python_m
+from ..common.cli import UserError, python_m, user_errors
 from . import install
 
 INSTALL_CUPY = ('pip install "cupy-cuda12x[ctk]>=14,<15"   (CUDA 13 drivers: '
@@ -41,3 +41,11 @@ def device_module(device, precision="tf32", number=0):
                         "start one worker per GPU, and let every worker see all GPUs")
     install(cupy)
     return cupy
+
+
+def communicator(size, rank):
+    """What sums arrays of the GPUs of so many MPI processes. Raises UserError without NCCL."""
+    from cupyx.distributed import init_process_group
+    install_nccl = python_m("pip install nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)")
+    with user_errors("--device gpu: several workers", install_nccl, RuntimeError):
+        return init_process_group(size, rank, use_mpi=True)

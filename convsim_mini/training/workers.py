@@ -18,11 +18,12 @@ from io import StringIO
 import numpy as np
 
 from ..core.arrays import array_module
-from ..common.cli import ENDING, UserError, python_m, user_errors
+from ..common.cli import ENDING, UserError, python_m
 from ..core.embeddings import SparseRows, joined
 from ..core.loop import step_gradients
 from ..core.model import TABLE, TASKS, loss_and_gradients
 from ..core.batches import Batch
+from ..fast.devices import communicator
 
 
 # where launchers say how many processes they started: MPICH, Open MPI, MVAPICH, torchrun, srun
@@ -102,11 +103,7 @@ class Workers:
 
     def between_gpus(self):
         """The workers' communicator for arrays on GPUs. Raises UserError without NCCL."""
-        if not self.nccl:
-            from cupyx.distributed import init_process_group
-            install = python_m("pip install nvidia-nccl-cu12   (CUDA 13: nvidia-nccl-cu13)")
-            with user_errors("--device gpu: several workers", install, RuntimeError):
-                self.nccl = init_process_group(self.size, self.rank, use_mpi=True)
+        self.nccl = self.nccl or communicator(self.size, self.rank)
         return self.nccl
 
     def gradients(self, model, config, batch, step):

@@ -64,7 +64,7 @@ def sts_year(file, all_scored):
 
 
 def trec_rows(name):
-    """A file of TREC, with an apostrophe and a byte that is no UTF-8."""
+    """A file of TREC, with an apostrophe and a byte that is not UTF-8."""
     texts = f"{name} doesn't \x85 end", "another", "a `b' c"
     return "".join(f"NUM:dist {text} \n" for text in texts).encode("latin-1")
 

@@ -274,3 +274,14 @@ def test_no_long_run_takes_quadratic_time():
 def test_of_a_run_of_combining_marks_30_are_kept():
     assert tokenize("e" + 100 * "\u0323" + " a") == ["\u1eb9" + 29 * "\u0323", "a"]
     assert tokenize("\U0001F1E9\U0001F1EA\U0001F1EB") == ["\U0001F1E9\U0001F1EA", "\U0001F1EB"]
+
+
+def test_only_some_short_chunks_are_remembered(monkeypatch):
+    monkeypatch.setattr(text_module, "MOST_CHUNKS", 3)
+    asked = []
+    kept = text_module.Remembered(lambda chunk: asked.append(chunk) or len(chunk))
+    long, longer = "a" * 40, "b" * 41
+    assert [kept[chunk] for chunk in (long, long, longer, longer, "c", "d")] == [
+        40, 40, 41, 41, 1, 1]
+    assert asked == [long, longer, longer, "c", "d"] and [*kept] == [long, "c", "d"]
+    assert kept["e"] == 1 and [*kept] == ["e"]

@@ -57,12 +57,12 @@ def ranks(index, asked):
     vocabulary, packed = vocabulary_of(index.texts)
     documents = bm25_documents(packed, *document_frequency(packed, vocabulary.size))
     counts = term_counts(vocabulary.encode([*asked]), vocabulary.size)
-    weight, found = WORDS[index.held.replies], {}
+    found = {}
     for query, words, vector, right in zip(
             counts, index.tfidf.scores([*asked]), index.encoder.encode([*asked]), asked.values()):
         meaning = index.vectors @ vector                                  # (n,), as all the others
         is_right = np.isin(np.arange(len(rows)), [*map(places.get, right)])
-        for way, scores in ((COMPARED, meaning + weight * words),
+        for way, scores in ((COMPARED, meaning + WORDS * words),
                             ("meaning", meaning), ("TF-IDF", words),
                             ("BM25", (documents @ query.T).toarray().ravel())):
             scores = settled(scores)[rows]

@@ -14,7 +14,6 @@ from ..core.packed import Packed, offsets_of
 from ..core.text import UNKNOWN, Vocabulary, tokenize
 
 A = 3e-3    # of a/(a + p): 1e-3 is 0.1 to 0.2 points worse on the three genres of STS
-CSC = "data", "indices", "indptr"    # the parts of a csc_matrix
 
 
 def term_counts(packed, words):
@@ -93,18 +92,6 @@ class Tfidf(NamedTuple):
                 of_word = slice(*begins[word:word + 2])       # no row holds a word twice
                 scores[rows[of_word]] += np.float32(weight) * self.columns.data[of_word]
             yield scores
-
-    def as_arrays(self):
-        """The arrays to store: name → array."""
-        words = np.frombuffer("\n".join(self.vocabulary.pieces).encode(), np.uint8)
-        return {"words": words, **{name: getattr(self.columns, name) for name in CSC}}
-
-    @staticmethod
-    def of_arrays(arrays):
-        """The Tfidf that `as_arrays` made these arrays from."""
-        # each row has a word, so the parts determine the shape
-        vocabulary = Vocabulary(arrays["words"].tobytes().decode().split("\n"), [])
-        return Tfidf(vocabulary, scipy.sparse.csc_matrix(tuple(arrays[name] for name in CSC)))
 
 
 def tfidf_of(texts):

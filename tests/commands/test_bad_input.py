@@ -15,8 +15,8 @@ import pytest
 from convsim_mini.common.files import load_arrays, save_arrays
 from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.fast.devices import device_module
-from convsim_mini.inference.index import build_index
 from convsim_mini.inference.rows import rows_of_texts
+from convsim_mini.inference.stored import build_index
 from convsim_mini import load
 
 from conftest import SMALL, Finished

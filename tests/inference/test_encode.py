@@ -23,9 +23,9 @@ import convsim_mini
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
 from convsim_mini.export import __main__ as export
-from convsim_mini.inference.index import build_index
 from convsim_mini.inference.rows import rows_of_texts
 from convsim_mini.inference.sentence_encoder import encoder_of
+from convsim_mini.inference.stored import build_index
 from convsim_mini.core.model import embed, encoder_forward, respond
 from convsim_mini.training.run import load_run
 

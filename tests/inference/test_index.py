@@ -16,10 +16,10 @@ from convsim_mini.core.text import tokenize
 from convsim_mini.data import pairs as data_pairs, texts as data_texts
 from convsim_mini.common import files
 from convsim_mini.fast.threads import product
-from convsim_mini.inference.index import (
-    FILE, add_to_index, build_index, index_of, nearest, open_index)
+from convsim_mini.inference.index import index_of, nearest
 from convsim_mini.inference.rows import rows_of_file, rows_of_texts
 from convsim_mini.inference.sentence_encoder import encoder_of
+from convsim_mini.inference.stored import FILE, add_to_index, build_index, open_index
 from convsim_mini.training.run import load_run
 
 from pair_files import written

@@ -12,9 +12,10 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.data.pairs import removed_by
 from convsim_mini.inference import replies as module
 from convsim_mini.data.layouts import Reading
-from convsim_mini.inference.index import build_index, index_at, index_of
+from convsim_mini.inference.index import index_of
 from convsim_mini.inference.rows import Rows, rows_of_texts
 from convsim_mini.inference.replies import best_replies, pairs_of_run, replies_of_run
+from convsim_mini.inference.stored import build_index, index_at
 from convsim_mini.training.run import load_run
 
 

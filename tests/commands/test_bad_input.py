@@ -60,7 +60,7 @@ encode run hello --file good.tsv            | arguments --file
 encode run --file good.tsv --index index    | index already exists
 encode run hello --index index --words nan  | words nan
 encode run hello you --words -1             | words -1
-encode run hello you --json                 | --json --search --index
+encode run hello you --json                 | --json: --search --index
 """.strip().splitlines()
 CASES = [[part.strip() for part in case.split("|", 1)] for case in CASES]
 SHORT = {"NINES": "9" * 5_000}    # for the lines above

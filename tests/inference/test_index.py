@@ -230,7 +230,9 @@ def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):
     ("--file tickets.csv --column note --index new", "no row has text to embed"),
     ("--file lines.txt --column c --index new", "column c: texts and lines have no columns"),
     ("--file flags.jsonl --index index --add --key ticket", "--key ticket (bool True is not text"),
-    ("hello --add --index index", "--add and --key need --add, --file FILE and --index DIR")])
+    ("hello --add --index index", "--add: needs --file FILE and --index DIR"),
+    ("hello --key ticket --index index", "--key: needs --add"),
+    ("--file tickets.csv --index index --add --key= ", "--key : is not a column; the columns are")])
 def test_what_does_not_fit_an_index_is_named(table, said, capsys, options, told):
     said("--file", "tickets.csv", "--index", "index")
     (table.parent / "lines.txt").write_text("one\n")

@@ -25,8 +25,8 @@ def save_index(index, folder):
     """Write an Index into a folder, atomically; → a report."""
     *holds, rows = index.held
     vocabulary, columns = index.tfidf
-    arrays = {"vectors": index.vectors, "rows": rows.ids, "begins": rows.offsets,
-              "places": index.places.ids, "offsets": index.places.offsets,
+    arrays = {"vectors": index.vectors, "places": index.places.ids, "offsets": index.places.offsets,
+              "rows": rows.ids, "begins": rows.offsets,
               "words": np.frombuffer("\n".join(vocabulary.pieces).encode(), np.uint8),
               **{name: getattr(columns, name) for name in CSC}}
     save_arrays(Path(folder, FILE), arrays, {"made_by": index.encoder.identity, "holds": holds})

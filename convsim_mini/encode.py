@@ -99,8 +99,8 @@ def show_hits(query, hits, column, as_json):
         parts = f"{hit.meaning:.3f} meaning + {max(hit.score - hit.meaning, 0):.3f} words"
         more = f"  (and {hit.copies - 1:,} more like it)" * (hit.copies > 1)
         print(f"  {hit.score:.3f} = {parts}  {place}{one_line(hit.row[column] or '')}{more}")
-        for name in hit.row:
-            values = [row.get(name) for row in [hit.row, *hit.others] if name != column]
+        for name in [name for name in hit.row if name != column]:
+            values = [row.get(name) for row in [hit.row, *hit.others]]
             for value in dict.fromkeys(one_line(one) for one in values if one not in (None, "")):
                 print(f"         {name}: {value}")
     print()

@@ -107,8 +107,9 @@ class Index:
 
     def _hits(self, meaning: np.ndarray, counted: np.ndarray, words: float, top: int) -> list[Hit]:
         """The best Hits by meaning + words · counted: (n,) each."""
-        scores, hits = settled(meaning + words * counted), []
-        of_texts = scores[self.distinct]
+        hits = []
+        scores = settled(meaning + words * counted)
+        of_texts = scores[self.distinct]                      # (m,)
         groups = self._groups(of_texts, top) if words else nearest(of_texts, top)[:, None]
         for group in groups:
             best = int(self.distinct[group[0]])
@@ -121,12 +122,13 @@ class Index:
     def _groups(self, scores: np.ndarray, top: int) -> list[np.ndarray]:
         """The `top` best groups of near copies among the m different texts.
 
-        The first text of a group has its best score, (m,); the others are near copies of it.
+        scores: (m,). The first text of a group has its best score, and the others are like it.
         """
         for wide in (8 * top, 64 * top, len(scores)):         # wider if too many are copies
             groups: list[np.ndarray] = []
             texts = nearest(scores, wide)
-            words, free = self.by_row[self.distinct[texts]], np.ones(len(texts), bool)
+            words = self.by_row[self.distinct[texts]]         # (texts, 1 + v)
+            free = np.ones(len(texts), bool)                  # in no group yet
             while free.any() and len(groups) < top:
                 best = free.argmax()
                 alike = free & (words @ words[best].toarray()[0] > ALIKE)

@@ -52,13 +52,12 @@ evaluation run-weights                      | run-weights damaged
 evaluation run-none                         | run-none
 tune run                                    | --data STS
 evaluation run --on sts --out here.csv/out  | here.csv/out cannot be written
-chat run --replies index                    | index replies
+chat run --replies index                    | index: holds messages, not replies
 encode run-nan hello                        | not finite damaged
 encode run --file good.tsv                  | 30 sentences
 encode run hello --out /dev/null            | /dev/null replaced
 encode run hello --file good.tsv            | arguments --file
 encode run --file good.tsv --index index    | index already exists
-encode run hello --index index --words nan  | words nan
 encode run hello you --words -1             | words -1
 encode run hello you --json                 | --json: --search --index
 """.strip().splitlines()

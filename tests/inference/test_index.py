@@ -283,13 +283,15 @@ def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
 # ---------------------------------------------------------------- whole or not at all; rows added
 
 def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said):
+    def add(rows, *key, suffix=".csv"):
+        more = written(table.parent / f"more{suffix}", rows)
+        return said("--file", more, "--index", "index", "--add", *key)
+
     said("--file", "tickets.csv", "--index", "index")
     (table.parent / "index" / "mine").write_text("precious")
-    more, add = table.parent / "more.csv", "--file more.csv --index index --add".split()
-    written(more, "question,answer,ticket\nzucchini?,yes,T301\n")
-    assert said(*add) == "index: 1 added; 301 rows\n"
-    written(more, "answer,ticket,question\nyes,T301,zucchini?\n")
-    assert said(*add) == "index: 0 added; 301 rows\n"
+    head, key = "question,answer,ticket\n", ("--key", "ticket")
+    assert add(f"{head}zucchini?,yes,T301\n") == "index: 1 added; 301 rows\n"
+    assert add("answer,ticket,question\nyes,T301,zucchini?\n") == "index: 0 added; 301 rows\n"
     assert sorted(path.name for path in table.parent.iterdir()) == [
         "index", "more.csv", "tickets.csv"]
     assert (table.parent / "index" / "mine").read_text() == "precious"
@@ -297,9 +299,8 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
     hits = encoder.search(encoder.index("index"), "zucchini?", k=301)
     assert hits[0].row == {"question": "zucchini?", "answer": "yes", "ticket": "T301"}
     assert sum(hit.copies for hit in hits) == 301
-    add += ["--key", "ticket"]
-    written(more, "question,answer,ticket\nzucchini?,yes,T301\nzucchini?,no,T7\nzucchini,so,T302\n")
-    assert said(*add) == "index: 2 added, 1 replaced; 302 rows\n"
+    assert add(f"{head}zucchini?,yes,T301\nzucchini?,no,T7\nzucchini,so,T302\n", *key) == (
+        "index: 2 added, 1 replaced; 302 rows\n")
     hit, other = encoder.search(encoder.index("index"), "zucchini?", k=2)    # equal texts are one
     assert (hit.row["ticket"], hit.copies, other.copies) == ("T301", 2, 1)
     assert [row["ticket"] for row in hit.others] == ["T7"]
@@ -308,18 +309,15 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
     assert [row["answer"] for row in rows] == ["no"]
     del held                                                  # Windows cannot replace a mapped file
     # rows without a key are kept
-    written(more, "question,answer,ticket\na,b,\nc,d,\nzucchini,new,T302\ne,f,7.0\n")
-    assert said(*add) == "index: 4 added, 1 replaced; 305 rows\n"
+    assert add(f"{head}a,b,\nc,d,\nzucchini,new,T302\ne,f,7.0\n", *key) == (
+        "index: 4 added, 1 replaced; 305 rows\n")
     # the last row of a key counts, also if it is held already, in whatever format it came
-    written(more, "question,answer,ticket\ne,h,7\ne,g,7\n")
-    assert said(*add) == "index: 1 added, 1 replaced; 305 rows\n"
-    add[add.index("more.csv")] = written(more.with_suffix(".jsonl"), (
-        '{"question": "e", "answer": "g", "ticket": 7, "x": null}\n'))
-    assert said(*add) == "index: 0 added; 305 rows\n"
+    assert add(f"{head}e,h,7\ne,g,7\n", *key) == "index: 1 added, 1 replaced; 305 rows\n"
+    assert add('{"question": "e", "answer": "g", "ticket": 7, "x": null}\n', *key,
+               suffix=".jsonl") == "index: 0 added; 305 rows\n"
     # and of rows of one key that were added without it one stays
-    written(more, "question,answer,ticket\ne,i,7\n")
-    assert said(*add[:-2], "--file", more) == "index: 1 added; 306 rows\n"
-    assert said(*add) == "index: 1 added, 2 replaced; 305 rows\n"
+    assert add(f"{head}e,i,7\n") == "index: 1 added; 306 rows\n"
+    assert add(f"{head}e,i,7\n", *key) == "index: 1 added, 2 replaced; 305 rows\n"
 
 
 @pytest.mark.parametrize("accident", [KeyboardInterrupt, OSError(28, "No space left on device")])

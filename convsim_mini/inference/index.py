@@ -94,28 +94,29 @@ class Index:
         meaning, without TF-IDF, so only equal texts make one Hit; None: 1, or 0.3 for replies.
         Raises UserError if top is below 1 or words below 0.
         """
-        words = weight_of(words, self.held.replies)
+        weight = weight_of(words, self.held.replies)
         if top < 1:
             raise UserError(f"top {top}: expected 1 row or more")
         found: list[list[Hit]] = []
         for part in chunked(sentences, AT_ONCE):              # scores of all rows: (q, n)
-            learned = product(self.vectors, self.encoder.encode(part).T).T
-            counted = self.tfidf.scores(part) if words else repeat(np.zeros(len(self), np.float32))
-            found += [self._hits(meaning, by_words, words, top) if sentence.strip() else []
-                      for sentence, meaning, by_words in zip(part, learned, counted)]
+            meanings = product(self.vectors, self.encoder.encode(part).T).T
+            counted = self.tfidf.scores(part) if weight else repeat(np.zeros(len(self), np.float32))
+            found += [self._hits(meaning, in_words, weight, top) if sentence.strip() else []
+                      for sentence, meaning, in_words in zip(part, meanings, counted)]
         return found
 
-    def _hits(self, meaning: np.ndarray, counted: np.ndarray, words: float, top: int) -> list[Hit]:
-        """The best Hits by meaning + words · counted: (n,) each."""
+    def _hits(self, meaning: np.ndarray, in_words: np.ndarray, weight: float, top: int
+              ) -> list[Hit]:
+        """The best Hits by meaning + weight · in_words: (n,) each."""
         hits = []
-        scores = settled(meaning + words * counted)
+        scores = settled(meaning + weight * in_words)
         of_texts = scores[self.distinct]                      # (m,)
-        groups = self._groups(of_texts, top) if words else nearest(of_texts, top)[:, None]
+        groups = self._groups(of_texts, top) if weight else nearest(of_texts, top)[:, None]
         for group in groups:
             best = int(self.distinct[group[0]])
             rows = np.sort(self.places.take(group).ids)
             others = [self.row(place) for place in rows[rows != best][:OTHERS]]
-            hits.append(Hit(float(scores[best]), float(meaning[best]), float(counted[best]),
+            hits.append(Hit(float(scores[best]), float(meaning[best]), float(in_words[best]),
                             best + 1, self.row(best), len(rows), others))
         return hits
 

@@ -82,8 +82,8 @@ class Tfidf(NamedTuple):
         """
         rows, begins, n = self.columns.indices, self.columns.indptr, self.columns.shape[0]
         df = np.diff(begins)
-        df[UNKNOWN] = 0                                       # nor do texts without a word
-        sentences = np.where(df, n, 0)                        # a word of no text: ln(1/1) = 0
+        df[UNKNOWN] = 0                                       # which stands for texts without words
+        sentences = np.where(df, n, 0)                        # so idf is ln(1/1) = 0 where df is 0
         queries = tfidf(self.vocabulary.encode(texts), sentences, df)
         for query in range(queries.shape[0]):
             scores = np.zeros(n, np.float32)

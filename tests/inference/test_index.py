@@ -248,8 +248,8 @@ def test_what_does_not_fit_an_index_is_named(table, said, capsys, options, told)
 
 def test_an_index_of_other_weights_or_options_is_refused(encoder, tmp_path, monkeypatch):
     build_index(encoder, rows_of_texts(["one", "two"]), tmp_path)
-    for name, value in (("weights", 1), ("vocabulary", 1), ("matrix", 1)):
-        monkeypatch.setitem(encoder.identity, name, value)
+    for name in ("weights", "vocabulary", "matrix"):
+        monkeypatch.setitem(encoder.identity, name, 1)
         with pytest.raises(UserError, match=f"different: {name}"):
             open_index(tmp_path, encoder)
         monkeypatch.undo()

@@ -117,6 +117,24 @@ def comparison(encoder, sentences, words):
     return table([head, *map(str, range(1, len(sentences) + 1))], rows)
 
 
+def answer(encoder, rows, options, reading):
+    """Print what is nearest to each of a few sentences in --search or --index, or compare them.
+
+    Raises UserError for more than 30.
+    """
+    sentences = [*map(rows.text, islice(rows.rows, MOST_SENTENCES + 1))]
+    if len(sentences) > MOST_SENTENCES:
+        raise UserError(f"more than {MOST_SENTENCES} sentences: too many to compare or search for "
+                        "at once; give fewer, or write their vectors with --out FILE.npy")
+    if options.search or options.index:
+        index = index_at(encoder, options.search or options.index, reading)
+        for query, hits in zip(sentences, index.search(sentences, options.top, options.words)):
+            show_hits(query, hits, index.held.column, options.json)
+    else:
+        print(comparison(encoder, sentences, weight_of(options.words)))
+    warn_if_unknown(sentences, encoder.vocabulary)
+
+
 @errors_in_one_line()
 def main(argv=None):
     """The command: write vectors or an index of all rows, search for a few, or compare them."""
@@ -129,24 +147,12 @@ def main(argv=None):
     rows = rows_of_texts(options.texts, own) if options.texts else rows_of_file(options.file, own)
     if options.out:
         print(f"{options.out}: {write_vectors(encoder, rows, options.out)}")
-        return
-    if options.add:
+    elif options.add:
         print(f"{options.index}: {add_to_index(encoder, rows, options.index, options.key)}")
-        return
-    if options.index and options.file:
+    elif options.index and options.file:
         print(f"{options.index}: {build_index(encoder, rows, options.index)}")
-        return
-    sentences = [*map(rows.text, islice(rows.rows, MOST_SENTENCES + 1))]
-    if len(sentences) > MOST_SENTENCES:
-        raise UserError(f"more than {MOST_SENTENCES} sentences: too many to compare or search for "
-                        "at once; give fewer, or write their vectors with --out FILE.npy")
-    if searched := options.search or options.index:
-        index = index_at(encoder, searched, reading)
-        for query, hits in zip(sentences, index.search(sentences, options.top, options.words)):
-            show_hits(query, hits, index.held.column, options.json)
     else:
-        print(comparison(encoder, sentences, weight_of(options.words)))
-    warn_if_unknown(sentences, encoder.vocabulary)
+        answer(encoder, rows, options, reading)
 
 
 if __name__ == "__main__":

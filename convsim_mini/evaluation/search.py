@@ -35,8 +35,9 @@ def read_queries(path, texts, encoding="utf-8"):
 
     Lines without a query are skipped. Raises UserError if a right row is not there.
     """
-    known, asked, reading = {*texts} - {""}, {}, Reading((QUERY,), encoding, side=0)
-    for number, row in enumerate(rows_of_file(path, reading).rows, start=1):
+    known, asked = {*texts} - {""}, {}
+    queries = rows_of_file(path, Reading((QUERY,), encoding, side=0))
+    for number, row in enumerate(queries.rows, start=1):
         with user_errors(f"{path}: row {number}", "give a text", TypeError):
             query, right = (text_of(row.get(name), f'"{name}": ') for name in (QUERY, RIGHT))
         if query and right not in known:

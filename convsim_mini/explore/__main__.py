@@ -35,7 +35,9 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, explored, port=0, host=None):
         super().__init__(("127.0.0.1", port), Handler)
-        self.explored, self.lock, self.token = explored, threading.Lock(), secrets.token_urlsafe()
+        self.explored = explored
+        self.lock = threading.Lock()
+        self.token = secrets.token_urlsafe()
         here = f"127.0.0.1:{self.server_port}"
         self.hosts = [host or here, here, f"localhost:{self.server_port}"]
         self.address = f"http://{self.hosts[0]}/{self.token}/"

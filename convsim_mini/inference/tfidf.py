@@ -80,18 +80,12 @@ class Tfidf(NamedTuple):
 
         Words that are in none of the n texts do not count.
         """
-        rows, begins, n = self.columns.indices, self.columns.indptr, self.columns.shape[0]
-        df = np.diff(begins)
+        df = np.diff(self.columns.indptr)
         df[UNKNOWN] = 0                                       # which stands for texts without words
-        sentences = np.where(df, n, 0)                        # so idf is ln(1/1) = 0 where df is 0
-        queries = tfidf(self.vocabulary.encode(texts), sentences, df)
-        for query in range(queries.shape[0]):
-            scores = np.zeros(n, np.float32)
-            some = slice(*queries.indptr[query:query + 2])
-            for word, weight in zip(queries.indices[some], queries.data[some]):
-                of_word = slice(*begins[word:word + 2])       # no row holds a word twice
-                scores[rows[of_word]] += np.float32(weight) * self.columns.data[of_word]
-            yield scores
+        sentences = np.where(df, self.columns.shape[0], 0)    # so idf is ln(1/1) = 0 where df is 0
+        queries = tfidf(self.vocabulary.encode(texts), sentences, df).astype(np.float32)
+        for query in queries:
+            yield self.columns[:, query.indices] @ query.data
 
 
 def tfidf_of(texts):

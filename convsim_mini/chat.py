@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from .fast.threads import use_all_cores
-from .common.cli import Parser, errors_in_one_line, one_line, positive_int
+from .common.cli import errors_in_one_line, one_line, parser_of, positive_int
 from .data.layouts import Reading
-from .inference.index import index_at
 from .inference.replies import best_replies, replies_of_run
 from .inference.sentence_encoder import encoder_of, warn_if_unknown
+from .inference.stored import index_at
 from .training.run import load_run
 
 with suppress(ImportError):                                   # Windows has none
@@ -47,8 +47,7 @@ def talk(index, k):
 @errors_in_one_line()
 def main(argv=None):
     """The command: open the replies, then answer each message."""
-    parser = Parser("convsim_mini.chat", __doc__)
-    parser.add_argument("run", type=Path, help="the run's folder")
+    parser = parser_of("chat", __doc__)
     parser.add_argument("--replies", type=Path, metavar="FILE", help="take the replies from FILE "
                         "(lines, a table, or an index that `encode --replies` made), not from the "
                         "run's first 200,000 pairs")

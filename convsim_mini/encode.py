@@ -18,35 +18,24 @@ from pathlib import Path
 
 from .fast.threads import use_all_cores
 from .common.cli import (
-    Parser, UserError, errors_in_one_line, one_line, positive_int, progress)
+    UserError, errors_in_one_line, one_line, parser_of, positive_int, progress)
 from .common.files import OURS_NPY, check_replaceable, write_rows
 from .common.lines import chunked
 from .common.show import table
 from .data.layouts import Reading
-from .inference.index import WORDS, add_to_index, build_index, index_at
+from .inference.index import weight_of
 from .inference.rows import LINE, rows_of_file, rows_of_texts
 from .inference.sentence_encoder import encoder_of, warn_if_unknown
+from .inference.stored import add_to_index, build_index, index_at
 from .training.run import load_run
 
 CHUNK = 4_096    # sentences whose vectors are in memory at a time
-MOST_COMPARED = 30
-
-
-def comparison(encoder, sentences, words):
-    """A table of the scores of all pairs of sentences; for a single one, its vector."""
-    if len(sentences) == 1:
-        return " ".join(f"{number:.3f}" for number in encoder.encode(sentences[0]))
-    scores = encoder.scores(sentences, sentences, words)
-    rows = [[f"{k} {text}", *(f"{score:.2f}" for score in row)]
-            for k, (text, row) in enumerate(zip(sentences, scores), start=1)]
-    head = f"cosine of meaning + {words:g} · cosine of words"
-    return table([head, *map(str, range(1, len(sentences) + 1))], rows)
+MOST_SENTENCES = 30    # to compare, or to search for, at once
 
 
 def parse_options(argv):
     """The options of the command. Raises UserError for those that do not fit together."""
-    parser = Parser("convsim_mini.encode", __doc__)
-    parser.add_argument("run", type=Path, help="the run's folder")
+    parser = parser_of("encode", __doc__, "--device")
     parser.add_argument("texts", nargs="*", metavar="SENTENCE",
                         help="if none is given, and no --file, lines of standard input are read")
     parser.add_argument("--file", type=Path, metavar="FILE",
@@ -73,20 +62,29 @@ def parse_options(argv):
     parser.add_argument("--tuned", action="store_true", help="use the matrix that `tune` learned")
     parser.add_argument("--words", type=float, metavar="W", help="how much shared words count, "
                         "compared with meaning (default: 1; 0.3 if replies are searched)")
-    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     options = parser.parse_intermixed_args(argv)
-    if (options.add or options.key) and not (options.add and options.file and options.index):
-        raise UserError("--add and --key need --add, --file FILE and --index DIR; give all three")
-    if options.key == "":
-        raise UserError("--key: expected a column's name")
-    if options.json and not (options.index or options.search):
-        raise UserError("--json prints hits; it needs --search FILE or --index DIR")
-    if options.texts and options.file:
-        raise UserError(f"{options.file} and {options.texts[0]!r}: give sentences as arguments or "
-                        "with --file, not both")
+    for wrong, message in (
+            (options.texts and options.file,
+             f"{options.file}: give sentences as arguments or with --file, not both"),
+            (options.add and not (options.file and options.index),
+             "--add: needs --file FILE and --index DIR"),
+            (options.key is not None and not options.add, "--key: needs --add"),
+            (options.json and not (options.search or options.index),
+             "--json: prints hits, so it needs --search FILE or --index DIR")):
+        if wrong:
+            raise UserError(message)
     if options.out:
         check_replaceable(options.out, OURS_NPY, options.file)
     return options
+
+
+def write_vectors(encoder, rows, path):
+    """Write the vectors of Rows, a chunk at a time, as an .npy file; → a report."""
+    chunks = progress(chunked(rows.rows, CHUNK), "encoding", unit=" blocks", delay=1)
+    vectors = (encoder.encode([rows.text(row) for row in chunk], as_responses=rows.replies)
+               for chunk in chunks)
+    number = write_rows(path, vectors, encoder.dimension)
+    return f"{number:,} vectors of {encoder.dimension} dimensions, float32"
 
 
 def show_hits(query, hits, column, as_json):
@@ -101,38 +99,39 @@ def show_hits(query, hits, column, as_json):
         parts = f"{hit.meaning:.3f} meaning + {max(hit.score - hit.meaning, 0):.3f} words"
         more = f"  (and {hit.copies - 1:,} more like it)" * (hit.copies > 1)
         print(f"  {hit.score:.3f} = {parts}  {place}{one_line(hit.row[column] or '')}{more}")
-        for name in hit.row:
-            values = [row.get(name) for row in [hit.row, *hit.others] if name != column]
+        for name in [name for name in hit.row if name != column]:
+            values = [row.get(name) for row in [hit.row, *hit.others]]
             for value in dict.fromkeys(one_line(one) for one in values if one not in (None, "")):
                 print(f"         {name}: {value}")
     print()
 
 
-def write_vectors(encoder, rows, path):
-    """Write the vectors of Rows, a chunk at a time, as an .npy file; → a report."""
-    chunks = progress(chunked(rows.rows, CHUNK), "encoding", unit=" blocks", delay=1)
-    vectors = (encoder.encode([rows.text(row) for row in chunk], as_responses=rows.replies)
-               for chunk in chunks)
-    number = write_rows(path, vectors, encoder.dimension)
-    return f"{number:,} vectors of {encoder.dimension} dimensions, float32"
+def comparison(encoder, sentences, words):
+    """A table of the scores of all pairs of sentences; for a single one, its vector."""
+    if len(sentences) == 1:
+        return " ".join(f"{number:.3f}" for number in encoder.encode(sentences[0]))
+    scores = encoder.scores(sentences, sentences, words)
+    rows = [[f"{k} {text}", *(f"{score:.2f}" for score in row)]
+            for k, (text, row) in enumerate(zip(sentences, scores), start=1)]
+    head = f"cosine of meaning + {words:g} · cosine of words"
+    return table([head, *map(str, range(1, len(sentences) + 1))], rows)
 
 
 def answer(encoder, rows, options, reading):
-    """Print the rows of --index or --search that are nearest to each sentence, or compare these.
+    """Print what is nearest to each of a few sentences in --search or --index, or compare them.
 
-    Raises UserError for more than 30 sentences.
+    Raises UserError for more than 30.
     """
-    sentences = [*map(rows.text, islice(rows.rows, MOST_COMPARED + 1))]
-    if len(sentences) > MOST_COMPARED:
-        raise UserError(f"more than {MOST_COMPARED} sentences: too many to compare or search for "
+    sentences = [*map(rows.text, islice(rows.rows, MOST_SENTENCES + 1))]
+    if len(sentences) > MOST_SENTENCES:
+        raise UserError(f"more than {MOST_SENTENCES} sentences: too many to compare or search for "
                         "at once; give fewer, or write their vectors with --out FILE.npy")
-    if options.index or options.search:
-        index = index_at(encoder, options.index or options.search, reading)
+    if options.search or options.index:
+        index = index_at(encoder, options.search or options.index, reading)
         for query, hits in zip(sentences, index.search(sentences, options.top, options.words)):
             show_hits(query, hits, index.held.column, options.json)
     else:
-        words = WORDS[0] if options.words is None else options.words
-        print(comparison(encoder, sentences, words))
+        print(comparison(encoder, sentences, weight_of(options.words)))
     warn_if_unknown(sentences, encoder.vocabulary)
 
 
@@ -143,8 +142,8 @@ def main(argv=None):
     use_all_cores()
     encoder = encoder_of(load_run(options.run, options.device), options.tuned)
     reading = Reading(options.columns, options.encoding, encoder.columns, int(options.replies))
-    # of queries, --column and --replies say nothing: they are about the file that is searched
-    own = reading if options.out or options.file else reading._replace(columns=(), side=0)
+    # without --file and --out, --column is of the table that is searched
+    own = reading if options.file or options.out else reading._replace(columns=())
     rows = rows_of_texts(options.texts, own) if options.texts else rows_of_file(options.file, own)
     if options.out:
         print(f"{options.out}: {write_vectors(encoder, rows, options.out)}")

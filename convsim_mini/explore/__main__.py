@@ -12,7 +12,6 @@ import json
 import secrets
 import sys
 import threading
-import time
 import webbrowser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -36,13 +35,12 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, explored, port=0, host=None):
         super().__init__(("127.0.0.1", port), Handler)
-        self.explored, self.lock, self.token = explored, threading.Lock(), secrets.token_urlsafe()
-        self.hosts = [host or f"127.0.0.1:{self.server_port}", f"127.0.0.1:{self.server_port}",
-                      f"localhost:{self.server_port}"]
+        self.explored = explored
+        self.lock = threading.Lock()
+        self.token = secrets.token_urlsafe()
+        here = f"127.0.0.1:{self.server_port}"
+        self.hosts = [host or here, here, f"localhost:{self.server_port}"]
         self.address = f"http://{self.hosts[0]}/{self.token}/"
-
-    # without descriptors, `accept` fails at once, and is tried again
-    service_actions = staticmethod(lambda: time.sleep(0.01))
 
     def handle_error(self, request, client_address):
         """Say nothing about a connection that broke, as when a page is left."""

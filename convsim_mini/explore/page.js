@@ -3,7 +3,7 @@
 const byId = id => document.getElementById(id);
 const shown = byId("shown"), links = [...document.querySelectorAll("nav a")];
 const fields = [...document.querySelectorAll("input, textarea")];
-let panel, word = 0, asked = 0, timer;    // word: whose attention is shown
+let panel, piece = 0, asked = 0, timer;    // piece: whose attention is shown
 
 // Make an element. Texts become text nodes, never HTML.
 function make(tag, attributes, ...content) {
@@ -15,12 +15,12 @@ function make(tag, attributes, ...content) {
 
 // most: the number with the fullest colour
 function makeCell(tag, cell, most) {
-  const {content = cell, note = "", word: chosen, pressed} = Object(cell);
+  const {content = cell, note = "", piece: chosen, pressed} = Object(cell);
   const isNumber = typeof content === "number";
   let inside = isNumber ? (Math.round(100 * content) / 100 || 0).toFixed(2) : content;    // no −0.00
   if (pressed !== undefined) {
     inside = make("button", {"aria-pressed": pressed}, inside);
-    inside.addEventListener("click", () => { word = chosen; ask(); });
+    inside.addEventListener("click", () => { piece = chosen; ask(); });
   }
   const made = make(tag, {class: isNumber ? content < 0 ? "number minus" : "number" : ""}, inside,
                     make("small", {}, note));
@@ -41,7 +41,7 @@ function makeTable([caption, head, rows]) {
 async function ask() {
   clearTimeout(timer);
   const mine = ++asked, typed = Object.fromEntries(fields.map(({id, value}) => [id, value]));
-  const body = JSON.stringify({word, ...typed});
+  const body = JSON.stringify({piece, ...typed});
   const answer = await fetch(panel, {method: "POST", body}).then(response => response.json())
     .catch(() => ({status: "No answer. Is the command still running?"}));
   if (mine === asked) show(answer);

@@ -1,7 +1,7 @@
 """The panels: each is a function of an Explored run and of those fields on the page that it reads.
 
 Each returns a dict that page.js shows: a `status`, and `tables` of (caption, head, rows). A cell is
-a text, a number, or a dict: its `content`, a `note` below it and, for a button, the `word` that a
+a text, a number, or a dict: its `content`, a `note` below it and, for a button, the `piece` that a
 click asks for, and whether it is shown as `pressed`. The page shows the panels' docstrings.
 """
 
@@ -88,7 +88,7 @@ def neighbours(explored, sentence):
                         [(*hit[:3], hit.row[LINE]) for hit in hits])]}
 
 
-def attention(explored, sentence, word=0):
+def attention(explored, sentence, piece=0):
     """How strongly each head attends from one piece of a word to every piece, layer by layer. Click
     a piece to choose it. Lesson 12, One attention head, explains attention."""
     if (encoder := explored.run.config.model.encoder) != "transformer":
@@ -99,12 +99,12 @@ def attention(explored, sentence, word=0):
     pieces = [*map(vocabulary.token, packed.ids[:explored.run.config.model.max_tokens].tolist())]
     layers = attention_weights(explored.run.model, packed)
     weights = np.concatenate([layer[0] for layer in layers])              # (layers, heads, n, n)
-    word = min(word, len(pieces) - 1)
-    head = [{"content": piece, "word": k, "pressed": k == word} for k, piece in enumerate(pieces)]
-    return {"status": f"From \u201c{pieces[word]}\u201d.", "tables": [
+    piece = min(piece, len(pieces) - 1)
+    head = [{"content": text, "piece": k, "pressed": k == piece} for k, text in enumerate(pieces)]
+    return {"status": f"From \u201c{pieces[piece]}\u201d.", "tables": [
         (f"Layer {number}", ["", *head],
          [[f"head {k}", *row] for k, row in enumerate(layer, start=1)])
-        for number, layer in enumerate(weights[:, :, word].tolist(), start=1)]}
+        for number, layer in enumerate(weights[:, :, piece].tolist(), start=1)]}
 
 
 PANELS = {"compare": compare, "reply": reply, "neighbours": neighbours, "attention": attention}

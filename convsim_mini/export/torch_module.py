@@ -1,18 +1,14 @@
 """How sentence_transformers opens this folder (see modules.json); NumPy does the work."""
 
 import shutil
-from functools import cache
 
 import torch
 from threadpoolctl import ThreadpoolController    # scikit-learn, which sentence_transformers needs
 
 from .model import load
 
-
-@cache
-def blas():
-    """NumPy's BLAS. Its threads would wait for each other far longer than a small batch takes."""
-    return ThreadpoolController().select(user_api="blas")
+# NumPy's threads would wait for each other far longer than a small batch takes
+BLAS = ThreadpoolController().select(user_api="blas")
 
 
 class TorchModule(torch.nn.Module):
@@ -37,7 +33,7 @@ class TorchModule(torch.nn.Module):
 
     def forward(self, features):
         """Add the texts' unit vectors to the features."""
-        with blas().limit(limits=1):
+        with BLAS.limit(limits=1):
             vectors = torch.from_numpy(self.encoder.encode(features["texts"]))
         return {**features, "sentence_embedding": vectors}
 

@@ -23,12 +23,14 @@ def best_replies(index, message, k=3):
     which only repeat the message, are left out, and so are near copies of a better hit.
     """
     hits, = index.search([message], LOOKED_AT_PER_REPLY * k)
-    words, best, held = set(tokenize(message)), [], index.held
+    words = set(tokenize(message))
+    column, paired, *_ = index.held
+    best = []
     for hit in hits:
-        reply = held.text(hit.row)
+        reply = text_of(hit.row.get(column))
         tokens = set(tokenize(reply))
         if tokens and len(words & tokens) < ECHO * len(words | tokens):
-            said = "" if held.paired == held.column else text_of(hit.row.get(held.paired))
+            said = "" if paired == column else text_of(hit.row.get(paired))
             best.append((hit.score, reply, said))
     return best[:k]
 

@@ -17,7 +17,8 @@ from ..core.model import BiEncoder, embed, one_column
 from ..core.text import UNKNOWN
 from ..data.layouts import Reading
 from ..data.texts import texts_of
-from .index import WORDS, Index, index_at, weight_of
+from .index import WORDS, Index, weight_of
+from .stored import index_at
 from .tfidf import weighted_once
 
 
@@ -26,13 +27,11 @@ class SentenceEncoder(BiEncoder):
 
     `encode` and `similarity` work as in the package sentence-transformers, with fewer options.
     `fit` and `transform` make it a step of a scikit-learn pipeline.
-
-    columns: of the tables that it was trained on; () if their names are among the known ones
     """
 
     def __init__(self, model, vocabulary, identity=None, columns=()):
         super().__init__(model, vocabulary)
-        self.columns = columns
+        self.columns = columns    # of the tables that it was trained on; (): they have known names
         self.identity = identity or {}    # what its vectors depend on; an Index compares it
         self.log = []    # dicts: what `fit` measured and logged
         self.folder = None    # where `fit` put the run, unless that was temporary
@@ -104,18 +103,18 @@ class SentenceEncoder(BiEncoder):
             return index.search([sentences], k, words)[0]
         return index.search([*texts_of(sentences)], k, words)
 
-    def scores(self, a: str | Iterable[str], b: str | Iterable[str], words: float = WORDS[0]
+    def scores(self, a: str | Iterable[str], b: str | Iterable[str], words: float = WORDS
                ) -> np.ndarray:
         """The cosine of the learned vectors plus `words` times that of weighted words.
 
         a: n texts, b: m texts, or a single one → float32 (n, m). Raises UserError for words < 0
         """
-        both = [[*texts_of([some] if isinstance(some, str) else one_column(some))]
-                for some in (a, b)]
-        u, v = map(self.encode, both)
+        a, b = ([*texts_of([some] if isinstance(some, str) else one_column(some))]
+                for some in (a, b))
         p = self.vocabulary.probabilities()
-        x, y = (weighted_once(self.packed(some), p) for some in both)    # (n, pieces), (m, pieces)
-        return u @ v.T + np.float32(weight_of(words)) * (x @ y.T).toarray()
+        x, y = (weighted_once(self.packed(some), p) for some in (a, b))    # (n, pieces), (m, …)
+        meaning = self.encode(a) @ self.encode(b).T
+        return meaning + np.float32(weight_of(words)) * (x @ y.T).toarray()
 
     @staticmethod
     def similarity(a: ArrayLike, b: ArrayLike) -> np.ndarray:

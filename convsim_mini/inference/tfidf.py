@@ -14,7 +14,6 @@ from ..core.packed import Packed, offsets_of
 from ..core.text import UNKNOWN, Vocabulary, tokenize
 
 A = 3e-3    # of a/(a + p): 1e-3 is 0.1 to 0.2 points worse on the three genres of STS
-CSC = "data", "indices", "indptr"    # the parts of a csc_matrix
 
 
 def term_counts(packed, words):
@@ -81,30 +80,12 @@ class Tfidf(NamedTuple):
 
         Words that are in none of the n texts do not count.
         """
-        rows, begins, n = self.columns.indices, self.columns.indptr, self.columns.shape[0]
-        df = np.diff(begins)
-        df[UNKNOWN] = 0                                       # nor do texts without a word
-        sentences = np.where(df, n, 0)                        # a word of no text: ln(1/1) = 0
-        queries = tfidf(self.vocabulary.encode(texts), sentences, df)
-        for query in range(queries.shape[0]):
-            scores = np.zeros(n, np.float32)
-            some = slice(*queries.indptr[query:query + 2])
-            for word, weight in zip(queries.indices[some], queries.data[some]):
-                of_word = slice(*begins[word:word + 2])       # no row holds a word twice
-                scores[rows[of_word]] += np.float32(weight) * self.columns.data[of_word]
-            yield scores
-
-    def as_arrays(self):
-        """The arrays to store: name → array."""
-        words = np.frombuffer("\n".join(self.vocabulary.pieces).encode(), np.uint8)
-        return {"words": words, **{name: getattr(self.columns, name) for name in CSC}}
-
-    @staticmethod
-    def of_arrays(arrays):
-        """The Tfidf that `as_arrays` made these arrays from."""
-        # each row has a word, so the parts determine the shape
-        vocabulary = Vocabulary(arrays["words"].tobytes().decode().split("\n"), [])
-        return Tfidf(vocabulary, scipy.sparse.csc_matrix(tuple(arrays[name] for name in CSC)))
+        df = np.diff(self.columns.indptr)
+        df[UNKNOWN] = 0                                       # which stands for texts without words
+        sentences = np.where(df, self.columns.shape[0], 0)    # so idf is ln(1/1) = 0 where df is 0
+        queries = tfidf(self.vocabulary.encode(texts), sentences, df).astype(np.float32)
+        for query in queries:
+            yield self.columns[:, query.indices] @ query.data
 
 
 def tfidf_of(texts):

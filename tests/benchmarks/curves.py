@@ -63,7 +63,7 @@ def megabytes(what, process="self"):
 def ours(run, lines, folder):
     """An index in a folder, made before: opened and searched."""
     import convsim_mini
-    from convsim_mini.inference.index import open_index
+    from convsim_mini.inference.stored import open_index
     encoder = convsim_mini.load(run)
     encoder.encode(["warm up"])
     begin, found = megabytes("RssAnon"), {}

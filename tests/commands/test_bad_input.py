@@ -15,8 +15,8 @@ import pytest
 from convsim_mini.common.files import load_arrays, save_arrays
 from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.fast.devices import device_module
-from convsim_mini.inference.index import build_index
 from convsim_mini.inference.rows import rows_of_texts
+from convsim_mini.inference.stored import build_index
 from convsim_mini import load
 
 from conftest import SMALL, Finished
@@ -52,15 +52,14 @@ evaluation run-weights                      | run-weights damaged
 evaluation run-none                         | run-none
 tune run                                    | --data STS
 evaluation run --on sts --out here.csv/out  | here.csv/out cannot be written
-chat run --replies index                    | index replies
+chat run --replies index                    | index: holds messages, not replies
 encode run-nan hello                        | not finite damaged
 encode run --file good.tsv                  | 30 sentences
 encode run hello --out /dev/null            | /dev/null replaced
 encode run hello --file good.tsv            | arguments --file
 encode run --file good.tsv --index index    | index already exists
-encode run hello --index index --words nan  | words nan
 encode run hello you --words -1             | words -1
-encode run hello you --json                 | --json --search --index
+encode run hello you --json                 | --json: --search --index
 """.strip().splitlines()
 CASES = [[part.strip() for part in case.split("|", 1)] for case in CASES]
 SHORT = {"NINES": "9" * 5_000}    # for the lines above

@@ -54,6 +54,8 @@ def place(tmp_path, trained, pair_file, monkeypatch):
         (tmp_path / name).chmod(0o750)
     for name in ("theirs/report/evaluation.md", "theirs/requirements.txt", "notes"):
         (tmp_path / name).write_text("a year of work")
+    (tmp_path / "own.jsonl").write_text('{"thread": "a", "speaker": "Ann", "text": "hello"}\n')
+    np.save(tmp_path / "own.npy", np.zeros((2, 3), np.float32))
     (tmp_path / "link").symlink_to("linked")
     (tmp_path / "to notes").symlink_to("notes")
     (tmp_path / "loop").symlink_to("loop")
@@ -125,7 +127,8 @@ def test_what_is_the_users_is_refused_as_a_folder(place, command, typed):
 
 
 @pytest.mark.parametrize("typed", ["notes", "to notes", "run/model.safetensors", "run/log.jsonl",
-                                   "lines.txt", "theirs", "loop", "notes/below"])
+                                   "lines.txt", "own.npy", "own.jsonl", "theirs", "loop",
+                                   "notes/below"])
 @pytest.mark.parametrize("ending", FILES)
 def test_what_is_the_users_is_refused_as_a_file(place, ending, typed):
     before = all_below(place)
@@ -141,14 +144,6 @@ def test_what_is_read_is_not_replaced(place, ending):
     assert refused(FILES[ending], f"lines{ending}")
     assert refused(lambda run, out: encode.main([run, "--file", "text.npy", "--out", out]),
                    "./text.npy")
-    assert all_below(place) == before
-
-
-def test_an_own_npy_and_a_users_log_are_not_replaced(place):
-    np.save("own.npy", np.zeros((2, 3), np.float32))
-    Path("own.jsonl").write_text('{"thread": "a", "speaker": "Ann", "text": "hello"}\n')
-    before = all_below(place)
-    assert all(refused(run, f"own{ending}") for ending, run in FILES.items())
     assert all_below(place) == before
 
 

@@ -10,10 +10,9 @@ from convsim_mini import tune
 from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.metrics import pearson
 from convsim_mini.evaluation.results import cell
-from convsim_mini.inference.sentence_encoder import encoder_of
+from convsim_mini.inference.sentence_encoder import encoder_of, with_matrix
 from convsim_mini.core.model import encoder_forward
 from convsim_mini.core.layers import l2_normalize_forward
-from convsim_mini.inference.sentence_encoder import with_matrix
 from convsim_mini.training.run import load_run
 
 from conftest import command

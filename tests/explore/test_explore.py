@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -99,14 +98,14 @@ def test_attention_is_that_of_the_piece_that_is_chosen(explored, transformer, pa
     pieces = [*map(run.vocabulary.token, packed.ids)]
     layers = attention_weights(run.model, packed)
     weights = np.concatenate([layer[0] for layer in layers])
-    tables = ask(transformer, "attention", sentence=pairs[0][0], word=2)["tables"]
+    tables = ask(transformer, "attention", sentence=pairs[0][0], piece=2)["tables"]
     assert [rows[1][0] for _, _, rows in tables] == ["head 2"] * 2
     shown = [[row[1:] for row in rows] for _, _, rows in tables]
     np.testing.assert_allclose(shown, weights[:, :, 2], atol=1e-6)
     for _, head, _ in tables:
         assert [cell["content"] for cell in head[1:]] == pieces
         assert [cell["pressed"] for cell in head[1:]] == [k == 2 for k in range(len(pieces))]
-    assert "tables" in ask(transformer, "attention", sentence="", word=9)
+    assert "tables" in ask(transformer, "attention", sentence="", piece=9)
     assert "DAN has no attention" in ask(explored, "attention", sentence="a")["status"]
 
 
@@ -149,21 +148,6 @@ def request(server, name, question=None, token=None, **headers):
     body = response.read().decode()
     connection.close()
     return response.status, body, response.headers
-
-
-def test_a_server_without_descriptors_pauses_before_it_tries_again(explored, monkeypatch):
-    def fail(server):
-        calls.append("accept")
-        raise OSError(24, "Too many open files")
-
-    calls = []
-    monkeypatch.setattr(Server, "get_request", fail)
-    monkeypatch.setattr(time, "sleep", lambda seconds: calls.append("pause"))
-    with served(explored) as server, socket.create_connection(server.server_address[:2]):
-        while calls.count("accept") < 3:
-            threading.Event().wait(0.01)
-    begin = calls.index("accept")
-    assert calls[begin:begin + 4] == ["accept", "pause"] * 2
 
 
 def test_only_who_knows_the_token_and_names_the_right_host_is_answered(server):
@@ -282,7 +266,7 @@ def test_the_page_shows_what_a_panel_answers(browser, server, explored, transfor
         assert browser.console == []
 
 
-def test_a_word_is_chosen_with_the_keyboard_alone(browser, transformer):
+def test_a_piece_is_chosen_with_the_keyboard_alone(browser, transformer):
     with served(transformer) as server:
         visit(browser, server, "attention")
         fill(browser, "sentence", "f q z")

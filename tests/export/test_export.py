@@ -153,7 +153,8 @@ def opened(exported, open_offline):
     return open_offline(exported[0])
 
 
-def test_sentence_transformers_gives_the_vectors_of_the_run(trained, opened):
+def test_sentence_transformers_gives_the_vectors_of_the_run_and_saves_what_it_opened(
+        trained, opened, open_offline, tmp_path):
     expected = in_16_bits(trained[0]).encode(SENTENCES)
     vectors = opened.encode(SENTENCES, batch_size=3)
     np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-6)
@@ -161,6 +162,9 @@ def test_sentence_transformers_gives_the_vectors_of_the_run(trained, opened):
                                rtol=0, atol=1e-5)
     with_prompt = opened.encode(["old are you?"], prompt="How ")
     np.testing.assert_allclose(with_prompt, expected[1:2], rtol=0, atol=1e-6)
+    opened.save(str(tmp_path / "again"))
+    again = open_offline(tmp_path / "again").encode(SENTENCES, batch_size=3)
+    np.testing.assert_array_equal(again, vectors)
 
 
 def test_a_trainer_says_that_it_cannot_be_trained(opened, tmp_path):
@@ -175,9 +179,3 @@ def test_a_trainer_says_that_it_cannot_be_trained(opened, tmp_path):
         trainer.train()
     with pytest.raises(TypeError, match="str"):
         opened.encode({"a": 1})
-
-
-def test_it_saves_what_it_opened(opened, open_offline, tmp_path):
-    opened.save(str(tmp_path / "again"))
-    again = open_offline(tmp_path / "again")
-    np.testing.assert_array_equal(again.encode(SENTENCES), opened.encode(SENTENCES))

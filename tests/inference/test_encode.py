@@ -11,7 +11,6 @@ from collections import UserDict
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,9 +22,9 @@ import convsim_mini
 from convsim_mini import encode
 from convsim_mini.common.cli import UserError
 from convsim_mini.export import __main__ as export
-from convsim_mini.inference.index import build_index
 from convsim_mini.inference.rows import rows_of_texts
 from convsim_mini.inference.sentence_encoder import encoder_of
+from convsim_mini.inference.stored import build_index
 from convsim_mini.core.model import embed, encoder_forward, respond
 from convsim_mini.training.run import load_run
 
@@ -115,35 +114,32 @@ def test_an_encoder_is_any_step_of_scikit_learns(encoder):
     assert isinstance(encoder.transform(texts), np.ndarray)    # the pipeline has its own copy
 
 
-@pytest.fixture(params=["encoder", "index", "exported"])
-def guest(request, trained, tmp_path, monkeypatch):
-    """A public object that other programs hold, and a function: (object, text) → array."""
-    encoder = convsim_mini.load(trained[0])
-    if request.param == "exported":
-        export.write_model(tmp_path, encoder)
+@pytest.mark.parametrize("kind", ["encoder", "index", "exported"])
+def test_a_public_object_can_be_copied_forked_and_shared_and_keeps_no_text(
+        kind, trained, tmp_path, monkeypatch):
+    one = convsim_mini.load(trained[0])
+    if kind == "index":
+        build_index(one, rows_of_texts(SENTENCES), tmp_path / "index")
+        one = one.index(tmp_path / "index")
+    if kind == "exported":
+        export.write_model(tmp_path, one)
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.delitem(sys.modules, "model", raising=False)
-        encoder = importlib.import_module("model").load()
-    if request.param != "index":
-        return encoder, lambda one, text: one.encode([text])
-    build_index(encoder, rows_of_texts(SENTENCES), tmp_path / "index")
-    return encoder.index(tmp_path / "index"), lambda one, text: np.array(
-        [hit[:4] for hit in one.search([text], 3)[0]])
+        one = importlib.import_module("model").load()
 
+    def use(one):
+        texts = ["fudazi hunter2zzqx"]
+        return [hit[:4] for hit in one.search(texts)[0]] if kind == "index" else one.encode(texts)
 
-def test_a_public_object_can_be_copied_forked_and_shared_and_keeps_no_text(guest):
-    one, use = guest
-    expected = use(one, "fudazi hunter2zzqx")
+    expected = use(one)
     pickled = pickle.dumps(one)
     assert b"hunter2zzqx" not in pickled
-    for copy in (pickle.loads(pickled), deepcopy(one)):
-        np.testing.assert_array_equal(use(copy, "fudazi hunter2zzqx"), expected)
     with ThreadPoolExecutor(2) as threads:
-        for found in threads.map(partial(use, one), ["fudazi hunter2zzqx"] * 8):
+        for found in [use(pickle.loads(pickled)), use(deepcopy(one)), *threads.map(use, [one] * 8)]:
             np.testing.assert_array_equal(found, expected)
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
-    context.Process(target=lambda: queue.put(use(one, "fudazi hunter2zzqx"))).start()
+    context.Process(target=lambda: queue.put(use(one))).start()
     np.testing.assert_array_equal(queue.get(), expected)
 
 
@@ -198,6 +194,9 @@ def test_sentences_are_compared_also_those_of_standard_input(encoder, trained, m
     stdin(monkeypatch, b"How old are you?\r\nWhat is your age?")
     encode.main([str(trained[0])])
     assert capsys.readouterr().out == out
+    encode.main([str(trained[0]), "hello fudazi"])            # a single one shows its vector
+    shown = np.array(capsys.readouterr().out.split(), float)
+    np.testing.assert_allclose(shown, encoder.encode("hello fudazi"), atol=5.1e-4)
 
 
 def test_similarity_is_meaning_plus_words_each_counted_once(encoder):
@@ -215,12 +214,6 @@ def test_similarity_is_meaning_plus_words_each_counted_once(encoder):
                 cosine = squares[0] / np.sqrt(squares[1] * squares[2]) if one and other else 0
                 meaning = encoder.encode(texts[i]) @ encoder.encode(texts[j])
                 assert found[i, j] == pytest.approx(meaning + words * cosine, abs=1e-5)
-
-
-def test_a_single_sentence_shows_its_vector(encoder, trained, capsys):
-    encode.main([str(trained[0]), "hello fudazi"])
-    shown = np.array(capsys.readouterr().out.split(), float)
-    np.testing.assert_allclose(shown, encoder.encode("hello fudazi"), atol=5.1e-4)
 
 
 @pytest.mark.parametrize("replies", [False, True])

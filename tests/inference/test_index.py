@@ -13,13 +13,13 @@ from convsim_mini import encode
 from convsim_mini.common.cli import UserError
 from convsim_mini.core.ranking import settled
 from convsim_mini.core.text import tokenize
-from convsim_mini.data import pairs as data_pairs, texts as data_texts
+from convsim_mini.data import texts as data_texts
 from convsim_mini.common import files
 from convsim_mini.fast.threads import product
-from convsim_mini.inference.index import (
-    FILE, add_to_index, build_index, index_of, nearest, open_index)
+from convsim_mini.inference.index import index_of, nearest
 from convsim_mini.inference.rows import rows_of_file, rows_of_texts
 from convsim_mini.inference.sentence_encoder import encoder_of
+from convsim_mini.inference.stored import FILE, add_to_index, build_index, open_index
 from convsim_mini.training.run import load_run
 
 from pair_files import written
@@ -202,12 +202,10 @@ def test_the_columns_of_a_run_are_known_and_not_reported_as_a_guess(trained, tmp
 @pytest.mark.parametrize("name", ["misread.txt", "misread.csv"])
 def test_misread_texts_are_reported_once_for_lines_and_tables(name, said, tmp_path, monkeypatch):
     told = []
-    for module in (data_texts, data_pairs):
-        monkeypatch.setattr(module, "say", told.append, raising=False)
-    lines = ["don\u00e2\u20ac\u2122t do it"] * 6
-    file = written(tmp_path / name, "\n".join(["text", *lines]))
+    monkeypatch.setattr(data_texts, "say", told.append)
+    file = written(tmp_path / name, "text\n" + 6 * "don\u00e2\u20ac\u2122t do it\n")
     said("--search", file, "--top", 1, "do it")
-    assert len([one for one in told if "6 texts are UTF-8 that a program read as" in one]) == 1
+    assert ["6 texts are UTF-8 that a program read as" in one for one in told] == [True]
 
 
 def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):
@@ -230,7 +228,9 @@ def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):
     ("--file tickets.csv --column note --index new", "no row has text to embed"),
     ("--file lines.txt --column c --index new", "column c: texts and lines have no columns"),
     ("--file flags.jsonl --index index --add --key ticket", "--key ticket (bool True is not text"),
-    ("hello --add --index index", "--add and --key need --add, --file FILE and --index DIR")])
+    ("hello --add --index index", "--add: needs --file FILE and --index DIR"),
+    ("hello --key ticket --index index", "--key: needs --add"),
+    ("--file tickets.csv --index index --add --key= ", "--key : is not a column; the columns are")])
 def test_what_does_not_fit_an_index_is_named(table, said, capsys, options, told):
     said("--file", "tickets.csv", "--index", "index")
     (table.parent / "lines.txt").write_text("one\n")
@@ -246,8 +246,8 @@ def test_what_does_not_fit_an_index_is_named(table, said, capsys, options, told)
 
 def test_an_index_of_other_weights_or_options_is_refused(encoder, tmp_path, monkeypatch):
     build_index(encoder, rows_of_texts(["one", "two"]), tmp_path)
-    for name, value in (("weights", 1), ("vocabulary", 1), ("matrix", 1)):
-        monkeypatch.setitem(encoder.identity, name, value)
+    for name in ("weights", "vocabulary", "matrix"):
+        monkeypatch.setitem(encoder.identity, name, 1)
         with pytest.raises(UserError, match=f"different: {name}"):
             open_index(tmp_path, encoder)
         monkeypatch.undo()
@@ -281,13 +281,15 @@ def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
 # ---------------------------------------------------------------- whole or not at all; rows added
 
 def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said):
+    def add(rows, *key, suffix=".csv"):
+        more = written(table.parent / f"more{suffix}", rows)
+        return said("--file", more, "--index", "index", "--add", *key)
+
     said("--file", "tickets.csv", "--index", "index")
     (table.parent / "index" / "mine").write_text("precious")
-    more, add = table.parent / "more.csv", "--file more.csv --index index --add".split()
-    written(more, "question,answer,ticket\nzucchini?,yes,T301\n")
-    assert said(*add) == "index: 1 added; 301 rows\n"
-    written(more, "answer,ticket,question\nyes,T301,zucchini?\n")
-    assert said(*add) == "index: 0 added; 301 rows\n"
+    head, key = "question,answer,ticket\n", ("--key", "ticket")
+    assert add(f"{head}zucchini?,yes,T301\n") == "index: 1 added; 301 rows\n"
+    assert add("answer,ticket,question\nyes,T301,zucchini?\n") == "index: 0 added; 301 rows\n"
     assert sorted(path.name for path in table.parent.iterdir()) == [
         "index", "more.csv", "tickets.csv"]
     assert (table.parent / "index" / "mine").read_text() == "precious"
@@ -295,9 +297,8 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
     hits = encoder.search(encoder.index("index"), "zucchini?", k=301)
     assert hits[0].row == {"question": "zucchini?", "answer": "yes", "ticket": "T301"}
     assert sum(hit.copies for hit in hits) == 301
-    add += ["--key", "ticket"]
-    written(more, "question,answer,ticket\nzucchini?,yes,T301\nzucchini?,no,T7\nzucchini,so,T302\n")
-    assert said(*add) == "index: 2 added, 1 replaced; 302 rows\n"
+    assert add(f"{head}zucchini?,yes,T301\nzucchini?,no,T7\nzucchini,so,T302\n", *key) == (
+        "index: 2 added, 1 replaced; 302 rows\n")
     hit, other = encoder.search(encoder.index("index"), "zucchini?", k=2)    # equal texts are one
     assert (hit.row["ticket"], hit.copies, other.copies) == ("T301", 2, 1)
     assert [row["ticket"] for row in hit.others] == ["T7"]
@@ -306,18 +307,15 @@ def test_rows_are_added_and_found_beside_the_others(table, encoder, pairs, said)
     assert [row["answer"] for row in rows] == ["no"]
     del held                                                  # Windows cannot replace a mapped file
     # rows without a key are kept
-    written(more, "question,answer,ticket\na,b,\nc,d,\nzucchini,new,T302\ne,f,7.0\n")
-    assert said(*add) == "index: 4 added, 1 replaced; 305 rows\n"
+    assert add(f"{head}a,b,\nc,d,\nzucchini,new,T302\ne,f,7.0\n", *key) == (
+        "index: 4 added, 1 replaced; 305 rows\n")
     # the last row of a key counts, also if it is held already, in whatever format it came
-    written(more, "question,answer,ticket\ne,h,7\ne,g,7\n")
-    assert said(*add) == "index: 1 added, 1 replaced; 305 rows\n"
-    add[add.index("more.csv")] = written(more.with_suffix(".jsonl"), (
-        '{"question": "e", "answer": "g", "ticket": 7, "x": null}\n'))
-    assert said(*add) == "index: 0 added; 305 rows\n"
+    assert add(f"{head}e,h,7\ne,g,7\n", *key) == "index: 1 added, 1 replaced; 305 rows\n"
+    assert add('{"question": "e", "answer": "g", "ticket": 7, "x": null}\n', *key,
+               suffix=".jsonl") == "index: 0 added; 305 rows\n"
     # and of rows of one key that were added without it one stays
-    written(more, "question,answer,ticket\ne,i,7\n")
-    assert said(*add[:-2], "--file", more) == "index: 1 added; 306 rows\n"
-    assert said(*add) == "index: 1 added, 2 replaced; 305 rows\n"
+    assert add(f"{head}e,i,7\n") == "index: 1 added; 306 rows\n"
+    assert add(f"{head}e,i,7\n", *key) == "index: 1 added, 2 replaced; 305 rows\n"
 
 
 @pytest.mark.parametrize("accident", [KeyboardInterrupt, OSError(28, "No space left on device")])

@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 
-from .common.files import in_16_bits, write_text
+from .common.files import write_text
 from .common.cli import ENDING, UserError, errors_in_one_line, handling, user_errors
 from .data.prepare import corpus_report, open_corpus
 from .core.arrays import array_module, to_device
@@ -24,13 +24,13 @@ from .data.layouts import Reading
 from .data.pairs import write_pairs
 from .fast.devices import device_module
 from .fast.threads import use_all_cores
-from .training.dev import DEV_QUERIES, drawn, measuring_dev, scores_on_dev
+from .training.measures import DEV_QUERIES, drawn, measuring_dev, scores_on_dev
 from .training.start import initial_model
 from .training.monitor import Monitor
 from .training.options import config_of, parse
 from .training.run import (
-    PAIRS, TRAINING, Run, check_corpus, describe, finished, keep_as_best, load_run, new_run_folder,
-    newest, save_run, training_in)
+    PAIRS, TRAINING, Run, check_corpus, describe, finished, in_16_bits, keep_as_best, load_run,
+    new_run_folder, newest, save_run, training_in)
 from .training.tasks import batches_of_tasks, fitted, open_tasks
 from .training.workers import SINGLE_WORKER, launched
 
@@ -68,6 +68,7 @@ def run_to_the_end(run, workers):
     """Train a Run, new or as it was saved, to its end; → that Run with its best weights."""
     with workers.in_turn():
         config, corpus, tasks = prepare(run.config, run.vocabulary, workers)
+    run = run._replace(config=config)
     if run.corpus:
         check_corpus(run, corpus)
         if run.nli != tasks.nli_checksum:
@@ -75,25 +76,27 @@ def run_to_the_end(run, workers):
                             "trained on; put the old files back or train again")
         if workers.broadcast(finished(run.folder)):
             return load_run(run.folder, config.device)
-    initial = None
-    if workers.rank == 0 and run.step:
-        run = load_run(run.path)._replace(config=config)
-    elif workers.rank == 0:
-        model = starting_model(config, corpus)
-        run = run._replace(config=config, vocabulary=corpus.vocabulary, corpus=corpus.checksum,
-                           nli=tasks.nli_checksum)
-        save_run(run)    # so that it can be resumed from now on
-        settings = json.dumps(dataclasses.asdict(config), indent=2)
-        write_text(run.folder / "config.json", f"{settings}\n")    # for people, and --config
-        initial = model._replace(params={name: p.copy() for name, p in model.params.items()})
-        run = run._replace(model=model)
-    run = workers.broadcast(run)
+    if workers.rank == 0:
+        run = load_run(run.path)._replace(config=config) if run.step else begun(run, corpus, tasks)
+    initial, run = run.initial, workers.broadcast(run._replace(initial=None))
     run_steps(run, tasks, measuring_dev(config, corpus, tasks), workers)
     if workers.rank:
         return run
     run.model.params.clear()                                  # they are read again
     finish(load_run(run.folder), corpus)
     return load_run(run.folder, config.device)._replace(initial=initial)
+
+
+def begun(run, corpus, tasks):
+    """A new Run with its model before the first step. It is saved: from now on it can be resumed.
+    """
+    run = run._replace(vocabulary=corpus.vocabulary, corpus=corpus.checksum, nli=tasks.nli_checksum)
+    model = starting_model(run.config, corpus)
+    save_run(run)
+    settings = json.dumps(dataclasses.asdict(run.config), indent=2)
+    write_text(run.folder / "config.json", f"{settings}\n")    # for people, and --config
+    copy = {name: p.copy() for name, p in model.params.items()}
+    return run._replace(model=model, initial=model._replace(params=copy))
 
 
 def prepare(config, vocabulary=None, workers=SINGLE_WORKER):

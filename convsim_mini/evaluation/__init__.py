@@ -4,13 +4,12 @@
     print(*map(show, measured(SentenceTransformer("…").encode, "DIR", ["sts"])), sep="\\n\\n")
 
 A new task is a file that defines the functions of an Evaluation, and a name in EVALUATIONS, by
-which `evaluation` finds it. results.py calls the functions and makes every table. Read response.py,
-then sts.py, nli.py, cqa.py and senteval.py. __main__.py is their command, compare.py what it adds
-for several runs, after_training.py what training shows. search.py measures on rows and queries of
-anyone's own.
+which `evaluation` finds it. Read response.py, then sts.py, nli.py, cqa.py and senteval.py; they
+share metrics.py and baselines.py. results.py calls their functions and makes every table.
+__main__.py is their command, compare.py what it adds for several runs, page.py what --out writes,
+after_training.py what training shows. search.py measures on rows and queries of anyone's own.
 """
 
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
@@ -23,11 +22,6 @@ EVALUATIONS = {
     "senteval": "vectors as features of a classifier (SentEval's tasks; ours)",
 }
 BUILT_IN = "built-in set"    # the name of a data set that comes with the package
-
-# `python -m` of one of these files, which were commands, would do nothing
-if sys.argv[:1] == ["-m"] and {f"{__name__}.{file}" for file in (*EVALUATIONS, "compare")} & {
-        *sys.orig_argv}:
-    raise SystemExit(f"expected python -m {__name__} RUN… --on {' | '.join(EVALUATIONS)}")
 
 
 class Evaluation(NamedTuple):

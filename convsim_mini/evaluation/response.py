@@ -19,7 +19,7 @@ from ..core.model import TABLE
 from ..core.ranking import N, candidate_scores, true_ranks
 from ..data.prepare import Corpus, open_corpus
 from ..inference.tfidf import term_counts, tfidf
-from ..training.dev import dot_products, drawn, model_ranks, ranks_of_truth, sides, vectors
+from ..training.measures import dot_products, drawn, model_ranks, ranks_of_truth, sides, vectors
 from ..training.start import initial_model
 from ..training.run import check_corpus, describe, load_run
 from .baselines import bm25_documents, fitted_on_train

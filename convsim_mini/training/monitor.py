@@ -10,7 +10,7 @@ from ..common.cli import UserError, progress, python_m, say, user_errors
 from ..common.show import new_figure, save_figure
 from ..common.files import write_text
 from ..core.ranking import N
-from .dev import scores_on_dev
+from .measures import scores_on_dev
 from .run import LOG, keep_as_best, read_log, save_run
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
@@ -120,12 +120,17 @@ def plot_curves(path, records, best):
     figure, both = new_figure(columns=2)
     for axes, (title, curves) in zip(both, CURVES.items()):
         for key, label in curves.items():
-            points = [(record["step"], record[key]) for record in records if key in record]
-            if points:
-                axes.plot(*zip(*points), "-" if key in ("loss", "nli_loss") else "o-", label=label)
+            draw_curve(axes, records, key, label)
         if best is not None:
             axes.axvline(best, color="grey", linestyle=":", label=f"kept: step {best:,}")
         axes.set(title=title, xlabel="step")
         axes.legend()
     both[0].set_ylim(0)
     save_figure(figure, path)
+
+
+def draw_curve(axes, records, key, label):
+    """Draw what log records hold under a key against steps; nothing if no record has it."""
+    points = [(record["step"], record[key]) for record in records if key in record]
+    if points:
+        axes.plot(*zip(*points), "-" if key in ("loss", "nli_loss") else "o-", label=label)

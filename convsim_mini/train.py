@@ -26,11 +26,11 @@ from .fast.devices import device_module
 from .fast.threads import use_all_cores
 from .training.measures import DEV_QUERIES, drawn, measuring_dev, scores_on_dev
 from .training.start import initial_model
-from .training.monitor import Monitor
+from .training.monitor import Monitor, Unwatched
 from .training.options import config_of, parse
 from .training.run import (
-    PAIRS, TRAINING, Run, check_corpus, describe, finished, in_16_bits, keep_as_best, load_run,
-    new_run_folder, newest, save_run, training_in)
+    PAIRS, TRAINING, Run, check_corpus, describe, finished, in_16_bits, load_run, new_run_folder,
+    newest, save_run, training_in)
 from .training.tasks import batches_of_tasks, fitted, open_tasks
 from .training.workers import SINGLE_WORKER, launched
 
@@ -128,37 +128,38 @@ def run_steps(run, tasks, dev, workers=SINGLE_WORKER):
     too large raises UserError, and no checkpoint is saved. With several workers, only the first
     one measures, shows progress and saves. dev: a function, Model → its measures on dev
     """
-    config, leads = run.config, workers.rank == 0
+    config = run.config
     xp = device_module(config.device, config.precision, workers.gpu)
     model = run.model._replace(params=to_device(run.model.params, xp))
-    optimizer = OPTIMIZERS[config.optim.optimizer](model.params)
+    optimizer = optimizer_of(run, model)
+    batches = islice(batches_of_tasks(config, tasks, run.step), config.steps - run.step)
+    every = -(-config.steps // config.evaluations)
+    monitor = Unwatched if workers.rank else Monitor(run, dev)
+    with monitor.bar, stop_requested() as signals:
+        monitor.begin(model)
+        workers.wait()
+        for done, losses in train_steps(model, optimizer, config, batches, run.step,
+                                        workers.gradients):
+            monitor.after_step(done, losses)
+            due = done == config.steps or done % every == 0
+            stopping = workers.agree(bool(signals))
+            if due or stopping:
+                monitor.checkpoint(done, model, optimizer.state, due)
+                workers.wait()
+            if stopping:
+                raise KeyboardInterrupt(*signals[:1])
+
+
+def optimizer_of(run, model):
+    """The optimiser of a Model, in the state that was saved with the Run. Raises UserError."""
+    optimizer = OPTIMIZERS[run.config.optim.optimizer](model.params)
     if run.step and optimizer.state and not run.state:
         raise UserError(f"{run.path}: lacks the optimiser's state, as a copy of a model does; "
                         "restore it, or train on from the model: --init")
     for name, saved in run.state.items():
         own = optimizer.state[name]
         own[...] = array_module(own).asarray(saved)
-    batches = islice(batches_of_tasks(config, tasks, run.step), config.steps - run.step)
-    every = -(-config.steps // config.evaluations)
-    monitor = Monitor(run, dev) if leads else None
-    with monitor.bar if leads else nullcontext(), stop_requested() as signals:
-        if leads and run.step == 0:
-            monitor.measure(0, model)
-        elif leads and monitor.best in (None, run.step):      # a kill may have come before this
-            keep_as_best(run.folder)
-        workers.wait()
-        for done, losses in train_steps(model, optimizer, config, batches, run.step,
-                                        workers.gradients):
-            if leads:
-                monitor.after_step(done, losses)
-            due = done == config.steps or done % every == 0
-            stopping = workers.agree(bool(signals))
-            if due or stopping:
-                if leads:
-                    monitor.checkpoint(done, model, optimizer.state, due)
-                workers.wait()
-            if stopping:
-                raise KeyboardInterrupt(*signals[:1])
+    return optimizer
 
 
 @contextmanager

@@ -54,8 +54,9 @@ def read(corpus):
 
 def scores(run, test, encode=None):
     """The rank of each true reply under the run's model, without and with words: row → (n,)."""
-    meaning, words = meaning_and_words(run, test.corpus, test.corpus.test, *test[1:])
-    weight = best_weight(run, test.corpus)
+    corpus, pairs, candidates = test
+    meaning, words = meaning_and_words(run, corpus, corpus.test, pairs, candidates)
+    weight = best_weight(run, corpus)
     return {"trained": true_ranks(meaning), ROWS[weight]: true_ranks(meaning + weight * words)}
 
 

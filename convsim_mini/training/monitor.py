@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from collections import defaultdict
+from contextlib import nullcontext
 
 from ..core.arrays import array_module, to_host
 from ..common.cli import UserError, progress, python_m, say, user_errors
@@ -42,13 +43,20 @@ class Monitor:
         self.seconds = self.measured[-1]["seconds"] if self.measured else 0.0
         self.bar = progress(unit=" steps", dynamic_ncols=True, smoothing=0.05, leave=True,
                             initial=run.step, total=steps)
-        self.began = time.perf_counter()
 
     @property
     def best(self):
         """The step, other than step 0, that is best on dev, or None."""
         scores = scores_on_dev(self.run.config, self.measured)
         return max(filter(None, scores), key=scores.get, default=None)
+
+    def begin(self, model):
+        """Measure the Model of a new run; finish the last checkpoint of one that was killed."""
+        if self.run.step == 0:
+            self.measure(0, model)
+        elif self.best in (None, self.run.step):
+            keep_as_best(self.run.folder)
+        self.began = time.perf_counter()
 
     def after_step(self, step, losses):
         """Keep a step's losses, 0-d arrays by name; log at step 1 and every `log_every` steps."""
@@ -102,7 +110,6 @@ class Monitor:
                 plot_curves(self.run.folder / "curves.png", self.records, self.best)
             except Exception as error:                        # any: training needs no picture
                 say(f"could not draw the curves ({error})")
-        self.began = time.perf_counter()
 
     def _write(self, record):
         self.records.append(record)
@@ -110,6 +117,13 @@ class Monitor:
         with (user_errors(f"{self.path}: cannot be written", f"make room, then resume: {resume}"),
               open(self.path, "a", encoding="utf-8") as file):
             print(json.dumps(record), file=file)
+
+
+class Unwatched:
+    """What Monitor has, for the other workers: nothing is shown or recorded."""
+
+    bar = nullcontext()
+    begin = after_step = checkpoint = staticmethod(lambda *_: None)
 
 
 def plot_curves(path, records, best):

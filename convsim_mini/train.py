@@ -88,7 +88,7 @@ def run_to_the_end(run, workers):
 
 
 def begun(run, corpus, tasks):
-    """A new Run with its model before the first step. It is saved: from now on it can be resumed.
+    """A new Run with its model before the first step, saved, so that it can be resumed from now on.
     """
     run = run._replace(vocabulary=corpus.vocabulary, corpus=corpus.checksum, nli=tasks.nli_checksum)
     model = starting_model(run.config, corpus)

@@ -69,8 +69,10 @@ def words_in_common(vocabulary, texts, left, right):
 
 def with_words(run, meaning, texts, left, right):
     """Rows of meaning + words, as in a search (ours); {} without a Run. meaning: row → (n,)"""
-    counted = WORDS[0] * words_in_common(run.vocabulary, texts, left, right) if run else 0
-    return {f"{row}, with words": cosine + counted for row, cosine in meaning.items() if run}
+    if not run:
+        return {}
+    words = WORDS[0] * words_in_common(run.vocabulary, texts, left, right)
+    return {f"{row}, with words": cosine + words for row, cosine in meaning.items()}
 
 
 def cosines(rows, left, right):

@@ -6,7 +6,7 @@ what others measured: task → pattern of data sets' names → row → metric �
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import cached_property
 from math import inf, isnan, nan
@@ -73,28 +73,28 @@ class Measured:
 
 # ---------------------------------------------------------------- measuring
 
-def measured(encode, folder, tasks, name=""):
+def measured(encode, folder, tasks):
     """Yield a Measured for every data set of these tasks, and for every task that lacks data.
 
     encode: a Run, or a function from a list of n texts to vectors (n, d), such as every library of
-    sentence embeddings has; name: the run's, if there are several
+    sentence embeddings has
     folder: of the data; None: the package's small sets. Raises UserError for damaged files.
     """
     for task in tasks:
         try:
             sources = evaluation_of(task).find(folder, encode if isinstance(encode, Run) else None)
         except UserError as error:
-            yield Measured(task, absent=str(error), run=name)
+            yield Measured(task, absent=str(error))
         else:
-            yield from (measure(encode, task, *source, name) for source in sources.items())
+            yield from (measure(encode, task, *source) for source in sources.items())
 
 
-def measure(encode, task, name, source, run_name=""):
+def measure(encode, task, name, source):
     """The Measured of one data set: its name and source are those that the task's `find` gives."""
     of_task, run = evaluation_of(task), encode if isinstance(encode, Run) else None
     dataset = of_task.read(source)
     scores = of_task.scores(run, dataset, encoder_of(run).encode if run else encode)
-    return Measured(task, name, dataset, scores, of_task.baselines(run, dataset), run=run_name)
+    return Measured(task, name, dataset, scores, of_task.baselines(run, dataset))
 
 
 def tables(runs, folder, tasks):
@@ -103,8 +103,9 @@ def tables(runs, folder, tasks):
     for task in tasks:
         by_title = defaultdict(list)
         for name, run in zip(names, runs):
-            for one in measured(run, folder, [task], name):
-                by_title[(name, one.absent) if one.absent else one.title].append(one)
+            for one in measured(run, folder, [task]):
+                title = (name, one.absent) if one.absent else one.title
+                by_title[title].append(replace(one, run=name))
         yield from by_title.values()
 
 

@@ -41,12 +41,6 @@ def ranks_by_hand(u, v, candidates):
             for k, row in enumerate(candidates)]
 
 
-def test_ranks_are_those_of_a_loop_over_the_candidates(test_set):
-    candidates = test_set.candidates
-    u, v = np.random.default_rng(0).integers(-3, 4, (2, len(candidates), 3)) * 1.0    # many ties
-    assert response.ranks_of_truth(u, v, candidates).tolist() == ranks_by_hand(u, v, candidates)
-
-
 # ---------------------------------------------------------------- what is ranked
 
 def test_replies_are_ranked_by_u_and_the_response_networks_v(run, test_set):

@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 
-from .common.files import in_16_bits, write_text
+from .common.files import write_text
 from .common.cli import ENDING, UserError, errors_in_one_line, handling, user_errors
 from .data.prepare import corpus_report, open_corpus
 from .core.arrays import array_module, to_device
@@ -24,12 +24,12 @@ from .data.layouts import Reading
 from .data.pairs import write_pairs
 from .fast.devices import device_module
 from .fast.threads import use_all_cores
-from .training.dev import DEV_QUERIES, drawn, measuring_dev, scores_on_dev
+from .training.measures import DEV_QUERIES, drawn, measuring_dev, scores_on_dev
 from .training.start import initial_model
-from .training.monitor import Monitor
+from .training.monitor import Monitor, Unwatched
 from .training.options import config_of, parse
 from .training.run import (
-    PAIRS, TRAINING, Run, check_corpus, describe, finished, keep_as_best, load_run, new_run_folder,
+    PAIRS, TRAINING, Run, check_corpus, describe, finished, in_16_bits, load_run, new_run_folder,
     newest, save_run, training_in)
 from .training.tasks import batches_of_tasks, fitted, open_tasks
 from .training.workers import SINGLE_WORKER, launched
@@ -68,6 +68,7 @@ def run_to_the_end(run, workers):
     """Train a Run, new or as it was saved, to its end; → that Run with its best weights."""
     with workers.in_turn():
         config, corpus, tasks = prepare(run.config, run.vocabulary, workers)
+    run = run._replace(config=config)
     if run.corpus:
         check_corpus(run, corpus)
         if run.nli != tasks.nli_checksum:
@@ -75,25 +76,27 @@ def run_to_the_end(run, workers):
                             "trained on; put the old files back or train again")
         if workers.broadcast(finished(run.folder)):
             return load_run(run.folder, config.device)
-    initial = None
-    if workers.rank == 0 and run.step:
-        run = load_run(run.path)._replace(config=config)
-    elif workers.rank == 0:
-        model = starting_model(config, corpus)
-        run = run._replace(config=config, vocabulary=corpus.vocabulary, corpus=corpus.checksum,
-                           nli=tasks.nli_checksum)
-        save_run(run)    # so that it can be resumed from now on
-        settings = json.dumps(dataclasses.asdict(config), indent=2)
-        write_text(run.folder / "config.json", f"{settings}\n")    # for people, and --config
-        initial = model._replace(params={name: p.copy() for name, p in model.params.items()})
-        run = run._replace(model=model)
-    run = workers.broadcast(run)
+    if workers.rank == 0:
+        run = load_run(run.path)._replace(config=config) if run.step else begun(run, corpus, tasks)
+    initial, run = run.initial, workers.broadcast(run._replace(initial=None))
     run_steps(run, tasks, measuring_dev(config, corpus, tasks), workers)
     if workers.rank:
         return run
     run.model.params.clear()                                  # they are read again
     finish(load_run(run.folder), corpus)
     return load_run(run.folder, config.device)._replace(initial=initial)
+
+
+def begun(run, corpus, tasks):
+    """A new Run with its model before the first step, saved, so that it can be resumed from now on.
+    """
+    run = run._replace(vocabulary=corpus.vocabulary, corpus=corpus.checksum, nli=tasks.nli_checksum)
+    model = starting_model(run.config, corpus)
+    save_run(run)
+    settings = json.dumps(dataclasses.asdict(run.config), indent=2)
+    write_text(run.folder / "config.json", f"{settings}\n")    # for people, and --config
+    copy = {name: p.copy() for name, p in model.params.items()}
+    return run._replace(model=model, initial=model._replace(params=copy))
 
 
 def prepare(config, vocabulary=None, workers=SINGLE_WORKER):
@@ -125,37 +128,38 @@ def run_steps(run, tasks, dev, workers=SINGLE_WORKER):
     too large raises UserError, and no checkpoint is saved. With several workers, only the first
     one measures, shows progress and saves. dev: a function, Model → its measures on dev
     """
-    config, leads = run.config, workers.rank == 0
+    config = run.config
     xp = device_module(config.device, config.precision, workers.gpu)
     model = run.model._replace(params=to_device(run.model.params, xp))
-    optimizer = OPTIMIZERS[config.optim.optimizer](model.params)
+    optimizer = optimizer_of(run, model)
+    batches = islice(batches_of_tasks(config, tasks, run.step), config.steps - run.step)
+    every = -(-config.steps // config.evaluations)
+    monitor = Unwatched if workers.rank else Monitor(run, dev)
+    with monitor.bar, stop_requested() as signals:
+        monitor.begin(model)
+        workers.wait()
+        for done, losses in train_steps(model, optimizer, config, batches, run.step,
+                                        workers.gradients):
+            monitor.after_step(done, losses)
+            due = done == config.steps or done % every == 0
+            stopping = workers.agree(bool(signals))
+            if due or stopping:
+                monitor.checkpoint(done, model, optimizer.state, due)
+                workers.wait()
+            if stopping:
+                raise KeyboardInterrupt(*signals[:1])
+
+
+def optimizer_of(run, model):
+    """The optimiser of a Model, in the state that was saved with the Run. Raises UserError."""
+    optimizer = OPTIMIZERS[run.config.optim.optimizer](model.params)
     if run.step and optimizer.state and not run.state:
         raise UserError(f"{run.path}: lacks the optimiser's state, as a copy of a model does; "
                         "restore it, or train on from the model: --init")
     for name, saved in run.state.items():
         own = optimizer.state[name]
         own[...] = array_module(own).asarray(saved)
-    batches = islice(batches_of_tasks(config, tasks, run.step), config.steps - run.step)
-    every = -(-config.steps // config.evaluations)
-    monitor = Monitor(run, dev) if leads else None
-    with monitor.bar if leads else nullcontext(), stop_requested() as signals:
-        if leads and run.step == 0:
-            monitor.measure(0, model)
-        elif leads and monitor.best in (None, run.step):      # a kill may have come before this
-            keep_as_best(run.folder)
-        workers.wait()
-        for done, losses in train_steps(model, optimizer, config, batches, run.step,
-                                        workers.gradients):
-            if leads:
-                monitor.after_step(done, losses)
-            due = done == config.steps or done % every == 0
-            stopping = workers.agree(bool(signals))
-            if due or stopping:
-                if leads:
-                    monitor.checkpoint(done, model, optimizer.state, due)
-                workers.wait()
-            if stopping:
-                raise KeyboardInterrupt(*signals[:1])
+    return optimizer
 
 
 @contextmanager

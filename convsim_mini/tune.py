@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from .common.cli import UserError, errors_in_one_line, parser_of
 from .evaluation import sts
-from .evaluation.results import Measured, json_lines, rows_of, show
+from .evaluation.results import Measured, show
 from .core.model import embed
 from .core.layers import l2_normalize_backward, l2_normalize_forward
 from .inference.sentence_encoder import encoder_of
@@ -101,7 +101,7 @@ def fit(u1, u2, labels, strength, iterations):
 @errors_in_one_line()
 def main(argv=None):
     """The command: learn on STS train without dev's pairs, then measure on dev."""
-    parser = parser_of("tune", __doc__, "--device", "--json",
+    parser = parser_of("tune", __doc__, "--device",
                        help="the run's folder; the matrix is added to the run")
     parser.add_argument("--data", type=Path, help="folder with stsbenchmark/")
     options = parser.parse_intermixed_args(argv)
@@ -118,11 +118,8 @@ def main(argv=None):
     after = sts.scores(run, dev, encoder_of(run).encode)
     plain, tuned = ({f"{row}, as cosine": after[f"{row}, as cosine"]}
                     for row in ("trained", "trained, tuned"))
-    one = Measured("sts", "dev", dev, tuned, plain)
-    if options.json:
-        print(json_lines(rows_of([{"": one}])))
-        return
-    print(f"Learned from {kept.sum():,} pairs of STS train.\n\n{show(one)}\n\n"
+    text = show(Measured("sts", "dev", dev, tuned, plain))
+    print(f"Learned from {kept.sum():,} pairs of STS train.\n\n{text}\n\n"
           f"The matrix is in {run.path}. evaluation --on sts now shows results with and without "
           "it; encode uses it with --tuned.")
 

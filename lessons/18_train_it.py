@@ -30,7 +30,7 @@ from convsim_mini.core.ranking import draw_candidates, precision
 from convsim_mini.core.loop import rates
 from convsim_mini.evaluation.baselines import fitted_on_train
 from convsim_mini.inference.tfidf import tfidf
-from convsim_mini.evaluation.response import model_ranks, ranks_of_truth
+from convsim_mini.training.measures import model_ranks, ranks_of_truth
 from convsim_mini.training.start import initial_model
 
 rng = np.random.default_rng(seed(14))

@@ -34,7 +34,7 @@ from convsim_mini.core.multitask import LABELS, nli_features_backward, nli_featu
 from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.batches import Batch, Split
 from convsim_mini.core.text import Vocabulary
-from convsim_mini.evaluation.nli import classify
+from convsim_mini.training.measures import classify
 from convsim_mini.core.initial import initial_parameters
 
 rng = np.random.default_rng(seed(15))

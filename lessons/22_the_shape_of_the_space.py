@@ -29,7 +29,7 @@ from convsim_mini.core.model import embed, respond
 from convsim_mini.core.optim import Adaptive
 from convsim_mini.core.ranking import draw_candidates
 from convsim_mini.core.batches import batches
-from convsim_mini.evaluation.response import ranks_of_truth
+from convsim_mini.training.measures import ranks_of_truth
 from convsim_mini.inference.sentence_encoder import with_matrix
 from convsim_mini.training.start import initial_model
 

@@ -7,7 +7,7 @@ from convsim_mini.core.embeddings import embedding_bag_forward
 from convsim_mini.core.layers import l2_normalize_forward
 from convsim_mini.core.ranking import draw_candidates
 from convsim_mini.evaluation.metrics import pearson
-from convsim_mini.evaluation.response import ranks_of_truth
+from convsim_mini.training.measures import ranks_of_truth
 from convsim_mini.evaluation.sts import OWN, read
 from small_encoder import some_chat
 

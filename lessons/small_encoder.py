@@ -20,7 +20,7 @@ from convsim_mini.data.pairs import left_out, read_rows
 from convsim_mini.data.passes import origins_of
 from convsim_mini.data.prepare import Corpus
 from convsim_mini.data.split import SPLITS, split_pairs
-from convsim_mini.evaluation.response import model_ranks
+from convsim_mini.training.measures import model_ranks
 from convsim_mini.training.start import initial_model
 
 

@@ -202,15 +202,6 @@ def mapped_array(path, name):
                      tuple(about["shape"]))
 
 
-def in_16_bits(array):
-    """An array as float16. Raises UserError if its values are too large for that."""
-    if (largest := np.abs(array).max(initial=0)) > (most := np.finfo(np.float16).max):
-        raise UserError(f"a weight is {largest:.4g}, expected at most {most:,.0f} in 16 "
-                        "bits; train with a lower --optim.learning_rate and "
-                        "--optim.table_learning_rate")
-    return array.astype(np.float16)
-
-
 def checksum_of_arrays(arrays, text=""):
     """The CRC-32 of a text and of the names, types, shapes and bytes of arrays."""
     crc = zlib.crc32(text.encode())

@@ -12,23 +12,14 @@ from .files import replace_file
 
 def table(header, rows):
     """Columns of strings, the first flush left, the others flush right."""
-    return harmless(tabulate(rows, header, disable_numparse=True, colalign=_sides(header)))
+    sides = ["left", *["right"] * (len(header) - 1)]
+    return harmless(tabulate(rows, header, disable_numparse=True, colalign=sides))
 
 
 def markdown(header, rows):
     """A table in Markdown, with all columns flush left; a vertical bar in a cell is escaped."""
     header, *rows = ([str(cell).replace("|", "\\|") for cell in row] for row in (header, *rows))
     return tabulate(rows, header, "pipe", disable_numparse=True)
-
-
-def latex(header, rows):
-    """A LaTeX table; it needs the booktabs package."""
-    text = tabulate(rows, header, "latex_booktabs", disable_numparse=True, colalign=_sides(header))
-    return text.replace("\n [", "\n {}[")    # or \toprule would take it for its width
-
-
-def _sides(header):
-    return ["left", *["right"] * (len(header) - 1)]
 
 
 def new_figure(columns=1):

@@ -4,13 +4,12 @@
     print(*map(show, measured(SentenceTransformer("…").encode, "DIR", ["sts"])), sep="\\n\\n")
 
 A new task is a file that defines the functions of an Evaluation, and a name in EVALUATIONS, by
-which `evaluation` finds it. results.py calls the functions and makes every table. Read response.py,
-then sts.py, nli.py, cqa.py and senteval.py. __main__.py is their command, compare.py what it adds
-for several runs, after_training.py what training shows. search.py measures on rows and queries of
-anyone's own.
+which `evaluation` finds it. Read response.py, then sts.py, nli.py, cqa.py and senteval.py; they
+share metrics.py and baselines.py. results.py calls their functions and makes every table.
+__main__.py is their command, compare.py what it adds for several runs, page.py what --out writes,
+after_training.py what training shows. search.py measures on rows and queries of anyone's own.
 """
 
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
@@ -24,11 +23,6 @@ EVALUATIONS = {
 }
 BUILT_IN = "built-in set"    # the name of a data set that comes with the package
 
-# `python -m` of one of these files, which were commands, would do nothing
-if sys.argv[:1] == ["-m"] and {f"{__name__}.{file}" for file in (*EVALUATIONS, "compare")} & {
-        *sys.orig_argv}:
-    raise SystemExit(f"expected python -m {__name__} RUN… --on {' | '.join(EVALUATIONS)}")
-
 
 class Evaluation(NamedTuple):
     """What a task's file defines under these names. Names with a default may be missing.
@@ -37,15 +31,14 @@ class Evaluation(NamedTuple):
     encodes, or None for another library's function
     """
 
+    find: Callable         # (data, run) → name → source: the task's files in the folder `data`
+    read: Callable         # (source) → data set: one of them, read
+    scores: Callable       # (run, dataset, encode) → row → predictions of what is evaluated
+    baselines: Callable    # (run, dataset) → row → predictions that it has to beat
     figures: Callable      # (dataset, predictions) → metric → (value, low, high), low and high of
     #                        the 95% interval or nan; systems are compared by the first metric
     lead: Callable         # (dataset, one, other) → `one`'s lead in that metric, paired
     title: Callable        # (name, dataset) → the heading of the table
-    # what finds and measures data sets; search.py, which is told its files, has none of these four
-    find: Callable = None       # (data, run) → name → source: the task's files in the folder `data`
-    read: Callable = None       # (source) → data set: one of them, read
-    scores: Callable = None     # (run, dataset, encode) → row → predictions of what is evaluated
-    baselines: Callable = None  # (run, dataset) → row → predictions that it has to beat
     note: Callable = lambda name, dataset, scores: ""    # what to know along with the figures
     OWN_NOTE: str = ""     # what the built-in set can and cannot show
     COMPARED: str = ""     # the row by which runs are compared (compare.py); "": they are not

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..common.cli import one_line, python_m
 from ..inference.sentence_encoder import encoder_of
-from ..training.dev import DEV_QUERIES
+from ..training.measures import DEV_QUERIES
 from ..training.run import describe
 from . import BUILT_IN, response, sts
 from .results import measure, show
@@ -31,8 +31,7 @@ def summary(run):
     test = measure(run, "response", own_pairs, corpus)
     pairs = measure(run, "sts", *sts_of(config.data))
     before = sts.scores(None, pairs.data, encoder_of(run._replace(model=model)).encode)
-    words = {row: some for row, some in pairs.baselines.items() if "own vectors" not in row}
-    pairs = replace(pairs, baselines={name: before["trained, as cosine"], **words})
+    pairs = replace(pairs, baselines={name: before["trained, as cosine"], **pairs.baselines})
 
     told, losses = "", [record["dev_loss"] for record in run.measured]
     error = 1 / np.sqrt(min(DEV_QUERIES, corpus.dev.pairs))    # (ours) of a loss's change

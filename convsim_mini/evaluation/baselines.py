@@ -1,14 +1,10 @@
 """Baselines without training: the figures that a trained model has to beat.
 
-TF-IDF and BM25 weight words. Pairs of texts are compared by their words, and by means of a run's
-word vectors, both plain and by SIF (see `pair_baselines`).
+TF-IDF and BM25 rank replies and candidates; pairs of texts are compared by their words in common.
 """
 
 import numpy as np
 
-from ..core.arrays import to_host
-from ..core.embeddings import sum_rows
-from ..core.model import TABLE
 from ..core.text import UNKNOWN
 from ..inference.index import WORDS
 from ..inference.tfidf import document_frequency, term_counts, vocabulary_of, weighted_once
@@ -35,21 +31,15 @@ def bm25_documents(packed, sentences, df, k1=1.2, b=0.75):
 
 
 def pair_baselines(texts, left, right, run=None):
-    """All baselines for the pairs texts[left[i]], texts[right[i]]: row name → (n,).
+    """Words in common of the pairs texts[left[i]], texts[right[i]]: row name → (n,).
 
-    Without a run, only words. SIF, smooth inverse frequency (Arora, Liang and Ma 2017), weighs
-    words by a/(a + p(word)) and projects out the first singular vector of the means.
+    Weights need a run, whose vocabulary says how frequent a word is.
     """
     rows = {"binary word cosine": word_cosines(texts, left, right)}
     if run:
         weight = frequency_weight(run.vocabulary)
         rows["word cosine weighted a/(a+p)"] = word_cosines(texts, left, right, weight)
         rows["piece cosine, each once"] = words_in_common(run.vocabulary, texts, left, right)
-        rows["mean of own vectors"] = cosines(means_of_words(run, texts), left, right)
-        weighted = means_of_words(run, texts, weight)                     # (n, d)
-        _, directions = np.linalg.eigh(weighted.T @ weighted)             # by rising eigenvalue
-        first = directions[:, -1:]                                        # (d, 1)
-        rows["SIF of own vectors"] = cosines(weighted - weighted @ first @ first.T, left, right)
     return rows
 
 
@@ -79,8 +69,10 @@ def words_in_common(vocabulary, texts, left, right):
 
 def with_words(run, meaning, texts, left, right):
     """Rows of meaning + words, as in a search (ours); {} without a Run. meaning: row → (n,)"""
-    counted = WORDS * words_in_common(run.vocabulary, texts, left, right) if run else 0
-    return {f"{row}, with words": cosine + counted for row, cosine in meaning.items() if run}
+    if not run:
+        return {}
+    words = WORDS * words_in_common(run.vocabulary, texts, left, right)
+    return {f"{row}, with words": cosine + words for row, cosine in meaning.items()}
 
 
 def cosines(rows, left, right):
@@ -89,20 +81,3 @@ def cosines(rows, left, right):
     norms = np.sqrt(np.asarray(multiply(rows, rows).sum(axis=1)).ravel())
     dots = np.asarray(multiply(rows[left], rows[right]).sum(axis=1)).ravel()
     return dots / np.maximum(norms[left] * norms[right], np.finfo(dots.dtype).tiny)
-
-
-def means_of_words(run, texts, weight=None):
-    """Means of a run's vectors of a text's words, Σ weight(word) v(word) / their number: (B, d).
-
-    v(word) is the sum of its pieces' rows. weight: word → float, or None for 1
-    """
-    vocabulary, packed = vocabulary_of(texts)
-    rows = to_host(run.model.params[TABLE])
-    rows = rows.astype(np.result_type(rows, np.float32), copy=False)      # they may be 16 bits
-    table = np.zeros((vocabulary.size, rows.shape[1]))        # row 0: a text without any word
-    table[1:] = sum_rows(rows, run.vocabulary.pack([word] for word in vocabulary.pieces))
-    if weight:
-        table[1:] *= np.array([weight(word) for word in vocabulary.pieces])[:, None]
-    means = term_counts(packed, vocabulary.size) @ table                  # (B, d)
-    means /= packed.lengths[:, None]                          # in place: SNLI has 1.1 million texts
-    return means

@@ -25,65 +25,84 @@ Data sets named train or test are left out, because nothing should be chosen by 
 def comparison(runs, found, table=table):
     """The text that compares two or more Runs.
 
-    found: a list of what `across` returns; table: as in `show`
+    found: their Measured, in any order; table: as in `show`
     """
-    figures, gaps = side_by_side(runs, found)
+    figures, gaps = side_by_side(runs, data_sets(runs, found))
     settings = table(["setting", *names_of(runs)], differing(runs))
     return "\n\n".join(filter(None, [
         NOTE, grid(figures, table, corner="run"), grid(gaps, table, "+.1f", corner="difference"),
         verdicts(gaps), "Settings that differ:", settings]))
 
 
-def side_by_side(runs, found):
+def data_sets(runs, found):
+    """The columns to compare: heading → each Run's Measured, for data sets that no run lacks."""
+    by_data_set, columns = defaultdict(dict), {}              # the first: → run → Measured
+    for one in found:
+        if not one.absent and one.of_task.COMPARED and not re.search(r"\b(train|test)\b", one.name):
+            by_data_set[one.task, one.name][one.run] = one
+    for (task, name), ones in by_data_set.items():
+        if len(ones) == len(runs):
+            ones = [ones[run] for run in names_of(runs)]
+            _, metric = ones[0].compared
+            columns[f"{metric}, {task} {name}"] = ones
+    return columns
+
+
+def side_by_side(runs, columns):
     """Two tables, row → column → cell: figures, and differences from the first run or group.
 
-    A figure is (value, low, high), and that of a group (mean, standard deviation). A data set that
-    some run lacks has no column.
+    columns: heading → each run's Measured. A figure is (value, low, high), and that of a group
+    (mean, standard deviation).
     """
-    names, groups = names_of(runs), groups_of_seeds(runs)
-    means = ["mean of " + ", ".join(names[k] for k in group) for group in groups]
-    figures = {name: {} for name in names + means}
-    gaps = {f"{name} − {some[0]}": {} for some in (names, means) for name in some[1:]}
-    data_sets = defaultdict(dict)                             # (task, name) → run → Measured
-    for name, one in (item for ones in found for item in ones.items()):
-        if not one.absent and one.of_task.COMPARED and not re.search(r"\b(train|test)\b", one.name):
-            data_sets[one.task, one.name][name] = one
-    for (task, name), ones in data_sets.items():
-        if len(ones) < len(runs):
-            continue
-        first, *others = ones = [ones[run] for run in names]
-        row = first.of_task.COMPARED
-        metric, *_ = first.figures[row]
-        cells = [one.figures[row][metric] for one in ones]
-        values = np.array([value for value, *_ in cells])
-        cells += [(float(values[group].mean()), float(values[group].std(ddof=1)))
-                  for group in groups]
-        leads = [over(first, one) for one in others]
-        leads += [over_seeds(runs, ones, values, groups[0], group) for group in groups[1:]]
-        for of_row, shown in zip([*figures.values(), *gaps.values()], cells + leads):
-            of_row[f"{metric}, {task} {name}"] = shown
+    names, figures, gaps = names_of(runs), {}, {}
+    for k, name in enumerate(names):
+        figures[name] = {column: figure_of(ones[k]) for column, ones in columns.items()}
+        if k:
+            gaps[f"{name} − {names[0]}"] = {
+                column: over(ones[0], ones[k]) for column, ones in columns.items()}
+    groups = {"mean of " + ", ".join(names[k] for k in group): group
+              for group in groups_of_seeds(runs)}
+    for name, group in groups.items():
+        first, *_ = groups
+        figures[name] = {column: mean_of([ones[k] for k in group])
+                         for column, ones in columns.items()}
+        if name != first:
+            gaps[f"{name} − {first}"] = {column: over_seeds(runs, ones, groups[first], group)
+                                         for column, ones in columns.items()}
     return figures, gaps
+
+
+def figure_of(one):
+    """The figure by which a Measured is compared: value, low, high."""
+    row, metric = one.compared
+    return one.figures[row][metric]
+
+
+def mean_of(ones):
+    """The mean of the figures of some Measured, and their standard deviation."""
+    values = [figure_of(one)[0] for one in ones]
+    return float(np.mean(values)), float(np.std(values, ddof=1))
 
 
 def over(first, one):
     """How far a Measured is above the first run's: value, low, high; nan if the inputs differ."""
     if not one.of_task.same(one.data, first.data):
         return without_interval(np.nan)
-    row = one.of_task.COMPARED
+    row, _ = one.compared
     return one.of_task.lead(one.data, one.scores[row], first.scores[row])
 
 
-def over_seeds(runs, ones, values, first, group):
+def over_seeds(runs, ones, first, group):
     """How far a group is above the first one: the mean difference, low, high; nan as in `over`.
 
-    The difference is that of runs with the same seed. ones, values: each run's Measured and figure
+    The difference is that of runs with the same seed. ones: each run's Measured
     """
     seeds = {runs[k].config.seed: k for k in first}
     pairs = [(k, seeds[runs[k].config.seed]) for k in group if runs[k].config.seed in seeds]
     if len(pairs) < 2 or not all(ones[k].of_task.same(ones[k].data, ones[before].data)
                                  for k, before in pairs):
         return without_interval(np.nan)
-    gaps = [values[k] - values[before] for k, before in pairs]
+    gaps = [figure_of(ones[k])[0] - figure_of(ones[before])[0] for k, before in pairs]
     mean, error = float(np.mean(gaps)), np.std(gaps, ddof=1) / np.sqrt(len(gaps))
     half = float(scipy.stats.t.ppf(0.975, len(gaps) - 1) * error)
     return mean, mean - half, mean + half

@@ -16,7 +16,9 @@ from ..data.labelled import DataSet, find as find_files
 from ..inference.tfidf import document_frequency, tfidf, vocabulary_of
 from . import BUILT_IN
 from .baselines import cosines, pair_baselines, with_words
-from .metrics import average_precision, difference, ranking_scores, top_of_ranking
+from .metrics import (
+    average_precision, average_recall, difference, mean_figure, reciprocal_rank, top_of_ranking,
+    without_interval)
 
 COMPARED = "trained, with words"
 TASK_3 = DataSet("the English XML of SemEval Task 3", ("*.xml",), ("cqa",))
@@ -107,8 +109,10 @@ def title(name, questions):
 def figures(questions, scores):
     """MAP, AvgRec and MRR × 100: scores (n,) → metric → (value, low, high); nan if constant."""
     ranked = np.ptp(settled(np.asarray(scores))) > 0
-    measures = (100 * np.where(ranked, ranking_scores(top_ten(questions, scores)), np.nan)).tolist()
-    return dict(zip(("MAP", "AvgRec", "MRR"), map(tuple, measures)))
+    relevant, percent = top_ten(questions, scores), 100 if ranked else np.nan
+    return {"MAP": mean_figure(percent * average_precision(relevant)),
+            "AvgRec": without_interval(percent * average_recall(relevant)),
+            "MRR": mean_figure(percent * reciprocal_rank(relevant))}
 
 
 def lead(questions, one, other):

@@ -52,8 +52,8 @@ def without_interval(value):
 def bootstrap_interval(statistic, *samples):
     """The 95% interval of a statistic: percentiles over resamples (Efron 1979), with a fixed seed.
 
-    samples: one or more (n,), resampled together; statistic(*samples, axis) may return several rows
-    → low, high; nan for n < 4. Resamples that give nan are left out.
+    samples: one or more (n,), resampled together → low, high; nan for n < 4. Resamples that give
+    nan are left out.
     """
     if len(samples[0]) < 4:
         return UNKNOWN
@@ -62,6 +62,11 @@ def bootstrap_interval(statistic, *samples):
         n_resamples=10_000, rng=np.random.Generator(np.random.Philox(2018))))
     found = resamples.bootstrap_distribution
     return UNKNOWN if np.isnan(found).all() else np.nanquantile(found, (0.025, 0.975), axis=-1)
+
+
+def mean_figure(values):
+    """The figure of a mean: values (n,) → mean, low, high."""
+    return float(np.mean(values)), *map(float, bootstrap_interval(np.mean, values))
 
 
 def difference(statistic, one, other, *shared):
@@ -90,38 +95,27 @@ def top_of_ranking(relevant, scores):
     return np.append(top, ranked[DEPTH:].sum())
 
 
-def ranking_scores(relevant):
-    """MAP, AvgRec and MRR of ranked lists as SemEval Task 3 scores them, with 95% intervals.
-
-    MAP, mean average precision, is the mean of `average_precision` over the questions. MRR, mean
-    reciprocal rank, is the mean of 1/rank of the first relevant candidate, 0 if there is none.
-    AvgRec is the mean recall over k = 1 … 10. Recall is the number of relevant candidates up to
-    rank k in all questions, divided by the number in a perfect order: Σ min(k, relevant in a
-    question). relevant: (q, 11), each question's `top_of_ranking` → (3, 3): value, low, high
-    """
-    k = np.arange(1, DEPTH + 1)
-    possible = np.minimum(k, relevant.sum(axis=1, keepdims=True))         # (q, 10)
-    relevant = relevant[:, :DEPTH]
-    hits = np.cumsum(relevant, axis=1)                                    # (q, 10)
-    precision = average_precision(relevant)                               # (q,)
-    reciprocal_rank = (relevant / k).max(axis=1)                          # (q,)
-
-    def three(questions, axis=-1):
-        """MAP, AvgRec and MRR of the questions (…, q) that were drawn: (3, …)."""
-        recall = hits[questions].sum(axis=-2) / np.maximum(possible[questions].sum(axis=-2), 1)
-        return np.stack([values.mean(axis=-1) for values in (
-            precision[questions], recall, reciprocal_rank[questions])])
-
-    questions = np.arange(len(relevant))
-    low, high = bootstrap_interval(three, questions)
-    return np.stack([three(questions), np.broadcast_to(low, 3), np.broadcast_to(high, 3)], axis=1)
-
-
 def average_precision(relevant):
     """The mean precision at the ranks of the relevant candidates, 0 if there are none.
 
-    relevant: as in ranking_scores → (q,)
+    Its mean over questions is MAP. relevant: (q, 11), each question's `top_of_ranking` → (q,)
     """
     relevant = relevant[:, :DEPTH]
     at_each = relevant * np.cumsum(relevant, axis=1) / np.arange(1, DEPTH + 1)      # (q, 10)
     return at_each.sum(axis=1) / np.maximum(np.sum(relevant, axis=1), 1)
+
+
+def reciprocal_rank(relevant):
+    """1/rank of the first relevant candidate, 0 if there is none: as average_precision → (q,)."""
+    return (relevant[:, :DEPTH] / np.arange(1, DEPTH + 1)).max(axis=1)
+
+
+def average_recall(relevant):
+    """SemEval's AvgRec, the mean recall over k = 1 … 10 of all questions: as above → float.
+
+    Recall is the number of relevant candidates up to rank k, divided by the number in a perfect
+    order: Σ min(k, relevant in a question).
+    """
+    possible = np.minimum(np.arange(1, DEPTH + 1), relevant.sum(axis=1, keepdims=True))    # (q, 10)
+    hits = np.cumsum(relevant[:, :DEPTH], axis=1)                                   # (q, 10)
+    return (hits.sum(axis=0) / np.maximum(possible.sum(axis=0), 1)).mean()

@@ -5,7 +5,7 @@ import numpy as np
 
 from ..common.cli import UserError, python_m
 from ..data.labelled import encode_snli, find_snli, read_snli as read    # noqa: F401
-from ..training.dev import classify
+from ..training.measures import classify
 from .metrics import difference, per_cent
 
 

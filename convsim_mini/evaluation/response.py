@@ -19,7 +19,7 @@ from ..core.model import TABLE
 from ..core.ranking import N, candidate_scores, true_ranks
 from ..data.prepare import Corpus, open_corpus
 from ..inference.tfidf import term_counts, tfidf
-from ..training.dev import dot_products, drawn, model_ranks, ranks_of_truth, sides, vectors
+from ..training.measures import dot_products, drawn, model_ranks, ranks_of_truth, sides, vectors
 from ..training.start import initial_model
 from ..training.run import check_corpus, describe, load_run
 from .baselines import bm25_documents, fitted_on_train
@@ -54,8 +54,9 @@ def read(corpus):
 
 def scores(run, test, encode=None):
     """The rank of each true reply under the run's model, without and with words: row → (n,)."""
-    meaning, words = meaning_and_words(run, test.corpus, test.corpus.test, *test[1:])
-    weight = best_weight(run, test.corpus)
+    corpus, pairs, candidates = test
+    meaning, words = meaning_and_words(run, corpus, corpus.test, pairs, candidates)
+    weight = best_weight(run, corpus)
     return {"trained": true_ranks(meaning), ROWS[weight]: true_ranks(meaning + weight * words)}
 
 

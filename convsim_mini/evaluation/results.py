@@ -1,11 +1,12 @@
 """Every figure in one shape, row → metric → (value, low, high), and every table made of them.
 
 The commands, their pages, `--json` and the end of training show what is measured here. Only this
-file and compare.py call the functions of an Evaluation. published.json holds what others measured:
-task → pattern of data sets' names → row → metric → value; and the sources.
+file, compare.py and figure 7 of page.py know the functions of an Evaluation. published.json holds
+what others measured: task → pattern of data sets' names → row → metric → value; and the sources.
 """
 
-from dataclasses import dataclass, field
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import cached_property
 from math import inf, isnan, nan
@@ -27,19 +28,35 @@ WIDEST = 6    # metrics that are shown as columns; if there are more, they are s
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What was predicted on one data set of a task, or why the task could not be measured."""
+    """What an encoder predicts on one data set of a task, or why the task could not be measured."""
 
-    task: str                # a name in EVALUATIONS, or "search"
+    task: str                # a name in EVALUATIONS
     name: str = ""           # of the data set
     data: Any = None         # what the task's `read` returned
     scores: dict = field(default_factory=dict)       # row → predictions, of what is evaluated
     baselines: dict = field(default_factory=dict)    # row → predictions
     absent: str = ""         # why there is no data set
+    run: str = ""            # the name of the run that predicts, if there are several
 
     @property
     def of_task(self):
         """The task's Evaluation."""
         return evaluation_of(self.task)
+
+    @property
+    def title(self):
+        """The heading of its table."""
+        return self.of_task.title(self.name, self.data)
+
+    @property
+    def compared(self):
+        """The row by which the encoder is compared with others, and that row's first metric.
+
+        It is the row COMPARED, or else the last one: in STS a cosine, as baselines are.
+        """
+        row = self.of_task.COMPARED
+        row = row if row in self.scores else [*self.scores][-1]
+        return row, next(iter(self.figures[row]))
 
     @cached_property    # the intervals take thousands of resamples
     def figures(self):
@@ -54,10 +71,7 @@ class Measured:
                 if fnmatch(self.name, pattern) for row, figures in rows.items()}
 
 
-def json_lines(rows):
-    """Dicts as text, one object per line, with null for nan."""
-    return "\n".join(msgspec.json.encode(row).decode() for row in rows)
-
+# ---------------------------------------------------------------- measuring
 
 def measured(encode, folder, tasks):
     """Yield a Measured for every data set of these tasks, and for every task that lacks data.
@@ -83,19 +97,16 @@ def measure(encode, task, name, source):
     return Measured(task, name, dataset, scores, of_task.baselines(run, dataset))
 
 
-def across(runs, folder, tasks):
-    """Yield the Measured of Runs as `show` takes them: one dict for each title of a data set.
-
-    A single run has no name.
-    """
+def tables(runs, folder, tasks):
+    """Yield what stands in each table: the Measured of those Runs whose data have its title."""
     names = names_of(runs) if len(runs) > 1 else [""]
     for task in tasks:
-        titles = {}
+        by_title = defaultdict(list)
         for name, run in zip(names, runs):
             for one in measured(run, folder, [task]):
-                title = name if one.absent else one.of_task.title(one.name, one.data)
-                titles.setdefault((bool(one.absent), title), {})[name] = one
-        yield from titles.values()
+                title = (name, one.absent) if one.absent else one.title
+                by_title[title].append(replace(one, run=name))
+        yield from by_title.values()
 
 
 def names_of(runs):
@@ -106,57 +117,56 @@ def names_of(runs):
     raise UserError(f"{runs[0].folder}: a run is named twice; name different runs to compare")
 
 
-def rows_of(found):
-    """Yield a dict for each row, also of published ones: metric → figure.
+# ---------------------------------------------------------------- showing
 
-    found: a list of what `across` returns
+def show(*ones, table=table):
+    """The text of one or more Measured on data of the same title.
+
+    It is the title, a table with published rows, who is ahead, and notes. table: a function from a
+    header and rows of cells to a text
     """
-    for run, one in (item for ones in found for item in ones.items() if not item[1].absent):
-        for row, figures in (one.figures | one.published()).items():
-            yield {"run": run, "task": one.task, "data": one.name, "row": row, **figures}
-
-
-def show(ones, table=table):
-    """The text of one data set: title, table with published rows, who is ahead, notes.
-
-    ones: a Measured; or name of a run → its Measured, for several runs on data of the same title,
-    whose equal baselines make one row
-    table: a function from a header and rows of cells to a text
-    """
-    ones = ones if isinstance(ones, dict) else {"": ones}
-    (run, first), *_ = ones.items()
+    first = ones[0]
     if first.absent:
-        return f"{run or first.task}: not measured. {first.absent}"
-    rows, baselines, texts = {}, {}, {}                       # the last: text → runs with it
-    for run, one in ones.items():
-        for row, of_row in one.figures.items():
-            named = f"{run}: {row}".removeprefix(": ")
-            if row in one.scores:
-                rows[named] = of_row
-            elif str(baselines.setdefault(row, of_row)) != str(of_row):
-                baselines[named] = of_row
-        for text in (lead(one), one.of_task.note(one.name, one.data, one.scores),
-                     one.of_task.OWN_NOTE * (one.name == BUILT_IN)):
-            texts.setdefault(text, []).append(run)
+        return f"{first.run or first.task}: not measured. {first.absent}"
     published = first.published()
     sources = "; ".join(f"{mark}: {source}" for mark, source in PUBLISHED["sources"].items()
                         if any(mark in row for row in published))
-    parts = [first.of_task.title(first.name, first.data), grid(rows | baselines | published, table),
-             sources and f"Published. {sources}",
-             *(text if len(runs) == len(ones) else f"{', '.join(runs)}: {text}"
-               for text, runs in texts.items() if text)]
+    parts = [first.title, grid(rows_of(ones) | published, table),
+             sources and f"Published. {sources}", *remarks(ones)]
     return "\n\n".join(filter(None, parts))
 
 
-def lead(one):
-    """A sentence: is a row of a Measured ahead of its best baseline? "" if either has no figure.
+def rows_of(ones):
+    """Row → metric → figure: each run's own rows, then the baselines, of which equal ones are one.
+    """
+    rows, baselines = {}, {}
+    for one in ones:
+        for row, figures in one.figures.items():
+            named = f"{one.run}: {row}".removeprefix(": ")
+            if row in one.scores:
+                rows[named] = figures
+            elif str(baselines.setdefault(row, figures)) != str(figures):
+                baselines[named] = figures
+    return rows | baselines
 
-    The row is that by which runs are compared, or the last one: in STS a cosine, as baselines are.
+
+def remarks(ones):
+    """What to know along with the figures: a list of texts, which name runs if others differ."""
+    runs_with = defaultdict(list)
+    for one in ones:
+        for text in (standing(one), one.of_task.note(one.name, one.data, one.scores),
+                     one.of_task.OWN_NOTE * (one.name == BUILT_IN)):
+            runs_with[text].append(one.run)
+    return [text if len(runs) == len(ones) else f"{', '.join(runs)}: {text}"
+            for text, runs in runs_with.items() if text]
+
+
+def standing(one):
+    """A sentence: is a Measured ahead of its best baseline? "" if either has no figure.
+
     It is ahead if the paired 95% interval of the difference is above 0.
     """
-    compared = one.of_task.COMPARED
-    row = compared if compared in one.scores else [*one.scores][-1]
-    metric, *_ = one.figures[row]
+    row, metric = one.compared
     values = {name: one.figures[name][metric][0] for name in (row, *one.baselines)}
     best = max(one.baselines, key=lambda name: np.nan_to_num(values[name], nan=-inf))
     gap = one.of_task.lead(one.data, one.scores[row], one.baselines[best])
@@ -165,6 +175,18 @@ def lead(one):
         return ""
     return (f"{row} {verdict(gap)} the best baseline, {best}: {metric} {cell(gap, '+.1f')}, "
             "paired.")
+
+
+def records(ones):
+    """Yield a dict for each row of each Measured, also of published ones: metric → figure."""
+    for one in ones:
+        for row, figures in ({} if one.absent else one.figures | one.published()).items():
+            yield {"run": one.run, "task": one.task, "data": one.name, "row": row, **figures}
+
+
+def json_lines(ones):
+    """The `records` of some Measured as text, one object per line, with null for nan."""
+    return "\n".join(msgspec.json.encode(record).decode() for record in records(ones))
 
 
 def verdict(gap):

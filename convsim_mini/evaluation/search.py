@@ -23,7 +23,7 @@ from ..inference.sentence_encoder import encoder_of
 from ..inference.tfidf import document_frequency, term_counts, vocabulary_of
 from ..training.run import load_run
 from .baselines import bm25_documents
-from .metrics import bootstrap_interval, difference, per_cent
+from .metrics import difference, mean_figure, per_cent
 from .results import cell, grid, verdict
 
 QUERY, RIGHT = "query", "right"
@@ -73,9 +73,8 @@ def ranks(index, asked):
 
 def figures(ranks):
     """Ranks (q,) → metric → (value, low, high)."""
-    reciprocal = 100 / ranks
     return {"hit@1": per_cent(ranks == 1), "hit@5": per_cent(ranks <= 5),
-            "MRR": (reciprocal.mean(), *bootstrap_interval(np.mean, reciprocal))}
+            "MRR": mean_figure(100 / ranks)}
 
 
 def lead(found):

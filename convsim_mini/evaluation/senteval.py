@@ -2,8 +2,8 @@
 
 The encoder stays as it is; a logistic regression learns each task from its vectors. The features
 of a sentence are its vector u; those of a pair are |u − v| and the elementwise product of u and v.
-The baselines are the most frequent class and means of the run's word vectors, plain and with
-weights a/(a + p(word)). SentEval's SNLI is in nli.py, its similarity tasks are in sts.py.
+The baseline is the most frequent class. SentEval's SNLI is in nli.py, its similarity tasks are in
+sts.py.
 
 Only this needs scikit-learn: pip install scikit-learn.
 SentEval's own engine takes `lambda params, batch: encoder.encode([*map(" ".join, batch)])`.
@@ -21,7 +21,6 @@ from threadpoolctl import threadpool_limits
 
 from ..common.cli import UserError, progress, python_m, user_errors
 from ..data.labelled import DataSet, find as find_files, lines_of
-from .baselines import frequency_weight, means_of_words
 from .metrics import difference, per_cent, without_interval
 
 FOLDERS = "downstream", "senteval/downstream"    # as SentEval's own script fills them
@@ -103,14 +102,8 @@ def scores(run, tasks, encode):
 
 
 def baselines(run, tasks):
-    """The most frequent class, and predictions from mean word vectors, in the form of `scores`."""
-    rows = {"most frequent class": {name: most_frequent(task) for name, task in tasks.items()}}
-    if run:
-        weights = {"mean": None, "weighted mean": frequency_weight(run.vocabulary)}
-        for kind, weight in weights.items():
-            rows[f"{kind} of own vectors"] = learned(
-                lambda texts: means_of_words(run, texts, weight).astype(np.float32), tasks)
-    return rows
+    """The most frequent class, in the form of `scores`."""
+    return {"most frequent class": {name: most_frequent(task) for name, task in tasks.items()}}
 
 
 def title(name, tasks):
@@ -165,20 +158,22 @@ def learn(x, task):
     """
     from sklearn.linear_model import LogisticRegression    # here, because it takes a second
     from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_predict
-    labels, folds = task.labels, StratifiedKFold(10, shuffle=True, random_state=2018)
+    y, folds = task.labels, StratifiedKFold(10, shuffle=True, random_state=2018)
     train, dev, tested = (np.flatnonzero(task.parts == part) for part in ("train", "dev", "test"))
-    if len(x) > len(labels):
+    if len(x) > len(y):                                       # sentences in pairs
         u, v = np.split(x, 2)
         x = np.hstack([np.abs(u - v), u * v])
-    learned_from = len(train) or 0.9 * len(labels)
-    search = GridSearchCV(LogisticRegression(max_iter=1_000), {
-        "C": [1 / (strength * learned_from) for strength in STRENGTHS]}, cv=folds)
+    learned_from = len(train) or 0.9 * len(y)
+    grid = {"C": [1 / (strength * learned_from) for strength in STRENGTHS]}
+    search = GridSearchCV(LogisticRegression(max_iter=1_000), grid, cv=folds)
     with threadpool_limits(1), warnings.catch_warnings(
             action="ignore", category=UserWarning):           # rare classes, many steps
         if not len(train):
-            return cross_val_predict(search, x, labels, cv=folds, n_jobs=-1)
-        splits = [(train, dev)] if len(dev) else [
-            (train[some], train[held_out]) for some, held_out in folds.split(train, labels[train])]
-        search.set_params(n_jobs=-1, cv=splits, refit=False)
-        best = search.estimator.set_params(**search.fit(x, labels).best_params_)
-        return best.fit(x[train], labels[train]).predict(x[tested])
+            return cross_val_predict(search, x, y, cv=folds, n_jobs=-1)
+        search.n_jobs = -1
+        if len(dev):
+            search.set_params(cv=[(train, dev)], refit=False).fit(x, y)
+            best = search.estimator.set_params(**search.best_params_).fit(x[train], y[train])
+        else:
+            best = search.fit(x[train], y[train])
+        return best.predict(x[tested])

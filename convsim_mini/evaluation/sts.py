@@ -1,10 +1,10 @@
 """Semantic textual similarity: do embeddings agree with people? (the paper's §4.3, Tables 3, 4)
 
 The figure is Pearson's r between people's scores and −arccos of the cosine, or, in a second row,
-the cosine itself. All baselines are cosines: of words, and of the run's embeddings of words. The
-data are the STS Benchmark and, not in the paper, SemEval's STS of 2012 to 2016, whose figure is the
-mean of r over a year's sets. "three genres" are for choosing between recipes: all of train and dev
-but 1,000 pairs, with the same weight for captions, forums and news.
+the cosine itself. All baselines are cosines of words. The data are the STS Benchmark and, not in
+the paper, SemEval's STS of 2012 to 2016, whose figure is the mean of r over a year's sets. "three
+genres" are for choosing between recipes: all of train and dev but 1,000 pairs, with the same weight
+for captions, forums and news.
 """
 
 from pathlib import Path
@@ -138,7 +138,7 @@ def scores(run, sts, encode):
 
 
 def baselines(run, sts):
-    """The baselines from words and word vectors: row name → (n,)."""
+    """Words in common: row name → (n,)."""
     return pair_baselines(texts_of(sts), *sides(sts), run)
 
 

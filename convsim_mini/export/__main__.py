@@ -16,14 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ..common.files import in_16_bits, new_folder, write_text
+from ..common.files import new_folder, write_text
 from ..common.cli import errors_in_one_line, parser_of
 from ..config import TITLES
 from ..core.model import ENCODERS, TABLE
 from ..evaluation import sts
 from ..evaluation.results import cell
 from ..inference.sentence_encoder import encoder_of
-from ..training.run import load_run
+from ..training.run import in_16_bits, load_run
 
 PACKAGE = Path(__file__).parents[1]
 MODULES = [{"idx": 0, "name": "0", "path": "", "type": "torch_module.TorchModule"}]

@@ -4,13 +4,14 @@ import json
 import sys
 import time
 from collections import defaultdict
+from contextlib import nullcontext
 
 from ..core.arrays import array_module, to_host
 from ..common.cli import UserError, progress, python_m, say, user_errors
 from ..common.show import new_figure, save_figure
 from ..common.files import write_text
 from ..core.ranking import N
-from .dev import scores_on_dev
+from .measures import scores_on_dev
 from .run import LOG, keep_as_best, read_log, save_run
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
@@ -42,13 +43,20 @@ class Monitor:
         self.seconds = self.measured[-1]["seconds"] if self.measured else 0.0
         self.bar = progress(unit=" steps", dynamic_ncols=True, smoothing=0.05, leave=True,
                             initial=run.step, total=steps)
-        self.began = time.perf_counter()
 
     @property
     def best(self):
         """The step, other than step 0, that is best on dev, or None."""
         scores = scores_on_dev(self.run.config, self.measured)
         return max(filter(None, scores), key=scores.get, default=None)
+
+    def begin(self, model):
+        """Measure the Model of a new run; finish the last checkpoint of one that was killed."""
+        if self.run.step == 0:
+            self.measure(0, model)
+        elif self.best in (None, self.run.step):
+            keep_as_best(self.run.folder)
+        self.began = time.perf_counter()
 
     def after_step(self, step, losses):
         """Keep a step's losses, 0-d arrays by name; log at step 1 and every `log_every` steps."""
@@ -102,7 +110,6 @@ class Monitor:
                 plot_curves(self.run.folder / "curves.png", self.records, self.best)
             except Exception as error:                        # any: training needs no picture
                 say(f"could not draw the curves ({error})")
-        self.began = time.perf_counter()
 
     def _write(self, record):
         self.records.append(record)
@@ -110,6 +117,13 @@ class Monitor:
         with (user_errors(f"{self.path}: cannot be written", f"make room, then resume: {resume}"),
               open(self.path, "a", encoding="utf-8") as file):
             print(json.dumps(record), file=file)
+
+
+class Unwatched:
+    """What Monitor has, for the other workers: nothing is shown or recorded."""
+
+    bar = nullcontext()
+    begin = after_step = checkpoint = staticmethod(lambda *_: None)
 
 
 def plot_curves(path, records, best):
@@ -120,12 +134,17 @@ def plot_curves(path, records, best):
     figure, both = new_figure(columns=2)
     for axes, (title, curves) in zip(both, CURVES.items()):
         for key, label in curves.items():
-            points = [(record["step"], record[key]) for record in records if key in record]
-            if points:
-                axes.plot(*zip(*points), "-" if key in ("loss", "nli_loss") else "o-", label=label)
+            draw_curve(axes, records, key, label)
         if best is not None:
             axes.axvline(best, color="grey", linestyle=":", label=f"kept: step {best:,}")
         axes.set(title=title, xlabel="step")
         axes.legend()
     both[0].set_ylim(0)
     save_figure(figure, path)
+
+
+def draw_curve(axes, records, key, label):
+    """Draw what log records hold under a key against steps; nothing if no record has it."""
+    points = [(record["step"], record[key]) for record in records if key in record]
+    if points:
+        axes.plot(*zip(*points), "-" if key in ("loss", "nli_loss") else "o-", label=label)

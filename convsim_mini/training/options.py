@@ -14,6 +14,7 @@ from ..core.model import ENCODERS
 from ..fast import PLAIN
 from .run import describe
 
+PLACES = "init", "nli", "data", "cache", "pairs", "model.start"    # settings: files and folders
 
 def parse(argv=None):
     """The options on a command line, not yet checked: name → text or list of texts."""
@@ -32,13 +33,10 @@ def config_of(given):
     A preset or the run that --init names sets what neither `given` nor its --config file does.
     Raises UserError for settings and files that cannot be used.
     """
-    given = expanded(given)
-    file = given.pop("config", None)
-    asked = (settings_in_file(file) if file else {}) | given
+    asked = all_asked(given)
     if asked.get("init"):
         parent = describe(asked["init"]).config
-        asked["stage"] = parent.stage + 1
-        config = with_absolute_places(config_from_dict(inherited(parent, asked) | asked))
+        config = config_from_dict(inherited(parent, asked) | asked | {"stage": parent.stage + 1})
         shapes = [parameter_shapes(one.model, 1 + one.text.pieces + one.bigram_rows)
                   for one in (config, parent)]
         if shapes[0] != shapes[1]:
@@ -46,14 +44,30 @@ def config_of(given):
                             "and model that are given; leave out those that differ from the run's")
     else:
         preset = PRESETS.get(asked.get("preset", "chat"), {})    # config_from_dict names the others
-        config = with_absolute_places(config_from_dict(preset | asked))
+        config = config_from_dict(preset | asked)
     if bool(config.nli) != (config.task != "conversation"):
         raise UserError(f"--task {config.task}, --nli {config.nli}: expected both (a "
                         "--task that learns inference, the folder with SNLI's files) or neither")
     return config
 
 
-def expanded(given):
+def all_asked(given):
+    """What a user asks for: the settings given and, below them, those of the --config file.
+
+    Files and folders get absolute names, so that they are found from any folder.
+    """
+    asked = without_shorthands(given)
+    if path := asked.pop("config", None):
+        values = read_object(path, "cannot be read as JSON", "expected a run's config.json",
+                             "--config")
+        config_from_dict(values, f"--config {path}")          # its mistakes are the file's
+        asked = without_shorthands(flat(values)) | asked
+    asked = {"cache": Config.cache} | asked
+    return asked | {name: absolute(asked[name]) for name in PLACES
+                    if asked.get(name) and isinstance(asked[name], str | list)}
+
+
+def without_shorthands(given):
     """Settings with shorthands expanded: an `encoder` means a preset; `epochs` unset the steps."""
     given = ({"steps": None} if "epochs" in given else {}) | given
     if encoder := given.pop("encoder", None):
@@ -61,11 +75,15 @@ def expanded(given):
     return given
 
 
-def settings_in_file(path):
-    """The settings in the file that --config names."""
-    values = read_object(path, "cannot be read as JSON", "expected a run's config.json", "--config")
-    config_from_dict(values, f"--config {path}")
-    return expanded(flat(values))
+def absolute(place):
+    """The absolute name of a file or folder, or of each one in a list; links are kept."""
+    if isinstance(place, list):
+        return [*map(absolute, place)]
+    if place in ("corpus", "random"):                         # not a file to start from
+        return place
+    if (found := os.path.expanduser(place)).startswith("~/"):    # as in some containers, in cron
+        raise UserError(f"{place}: there is no home folder; name another (--cache for corpora)")
+    return os.path.abspath(found)
 
 
 def inherited(parent, asked):
@@ -81,29 +99,11 @@ def inherited(parent, asked):
     kept = {name: run[name] for name in run if "." in name or name in ("preset", *of_pairs)}
     if "preset" in asked:
         return kept | PRESETS.get(asked["preset"], {})
-    if "nli" in asked or of_pairs or absolute(asked["pairs"]) == run["pairs"]:
+    if "nli" in asked or asked.get("pairs", run["pairs"]) == run["pairs"]:
         return kept
     preset = flat(dataclasses.asdict(Config())) | PRESETS[run["preset"]]
     rates = ("optim.learning_rate", "optim.table_learning_rate")
     return kept | {"epochs": 8.0, **{name: preset[name] / 3 for name in rates}}
-
-
-def with_absolute_places(config):
-    """A Config whose files and folders are found from any folder."""
-    places = {name: absolute(place) for name in ("init", "nli", "data", "cache", "pairs")
-              if (place := getattr(config, name))}
-    if config.model.start not in ("corpus", "random"):
-        places["model"] = dataclasses.replace(config.model, start=absolute(config.model.start))
-    return dataclasses.replace(config, **places)
-
-
-def absolute(place):
-    """The absolute name of a file or folder, or of each one in a list; links are kept."""
-    if isinstance(place, list):
-        return [*map(absolute, place)]
-    if (found := os.path.expanduser(place)).startswith("~/"):    # as in some containers, in cron
-        raise UserError(f"{place}: there is no home folder; name another (--cache for corpora)")
-    return os.path.abspath(found)
 
 
 def config_parser():

@@ -154,6 +154,15 @@ def finished(folder):
     return not Path(folder, TRAINING).exists()
 
 
+def in_16_bits(array):
+    """An array as float16. Raises UserError if its values are too large for that."""
+    if (largest := np.abs(array).max(initial=0)) > (most := np.finfo(np.float16).max):
+        raise UserError(f"a weight is {largest:.4g}, expected at most {most:,.0f} in 16 "
+                        "bits; train with a lower --optim.learning_rate and "
+                        "--optim.table_learning_rate")
+    return array.astype(np.float16)
+
+
 @contextmanager
 def new_run_folder(config):
     """Make a run's folder and hold its lock. If the run then does not begin, it is removed again.

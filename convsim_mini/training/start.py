@@ -82,8 +82,7 @@ def given_vectors(model, vocabulary):
     given = np.zeros((vocabulary.size, columns), np.float32)
     for k, text in enumerate(texts, start=1):
         given[k] = found.get(text, 0)
-    norm = np.linalg.norm(given, axis=1, keepdims=True)
-    return given * np.sqrt(columns) / np.maximum(norm, 1e-6)
+    return as_long_as_random(given)
 
 
 def ppmi_svd(split, words, dim, rng):
@@ -109,6 +108,11 @@ def ppmi_svd(split, words, dim, rng):
     ppmi.eliminate_zeros()
     vectors = left_singular_vectors(ppmi, min(dim, words - 1), rng)       # (words, dim)
     vectors[np.diff(ppmi.indptr) == 0] = 0                    # nothing is known about these
+    return as_long_as_random(vectors)
+
+
+def as_long_as_random(vectors):
+    """Rows scaled to the length of a random row, √dim; a row of zeros stays: float32 (n, dim)."""
     norm = np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors * np.sqrt(vectors.shape[1]) / np.maximum(norm, 1e-6)).astype(np.float32)
 

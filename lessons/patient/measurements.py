@@ -12,7 +12,7 @@ from convsim_mini.core.packed import Packed, frequent_bigrams, words_and_bigrams
 from convsim_mini.core.batches import Batch
 from convsim_mini.core.ranking import draw_candidates, precision
 from convsim_mini.evaluation.baselines import fitted_on_train
-from convsim_mini.evaluation.response import ranks_of_truth, sides
+from convsim_mini.training.measures import ranks_of_truth, sides
 from convsim_mini.inference.tfidf import tfidf
 from convsim_mini.core.initial import initial_parameters
 

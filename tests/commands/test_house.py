@@ -59,12 +59,6 @@ def test_a_command_that_is_run_as_a_file_says_its_name(script):
         f"run it by name, in the repository: python -m {name}\n")
 
 
-def test_a_task_that_is_run_as_a_command_says_what_to_type():
-    done = python("-m", "convsim_mini.evaluation.sts", "runs/chat")
-    assert done.returncode and done.stderr.startswith(
-        "expected python -m convsim_mini.evaluation RUN… --on response | sts | ")
-
-
 def test_each_command_has_a_help_even_without_docstrings():
     names = sorted(COMMANDS.keys() - {"minimal"})             # minimal has no options
     code = ("import contextlib, runpy, sys\nnames, sys.argv = sys.argv[1:], ['', '--help']\n"

@@ -1,10 +1,10 @@
-"""Baselines from words and word vectors, compared with their formulas; files of vectors."""
+"""Baselines from words, compared with their formulas; files of vectors."""
 
 import gzip
 import math
-import types
 from collections import Counter
 from itertools import islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,10 +16,9 @@ from convsim_mini.common.lines import zstd
 from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.evaluation import baselines, metrics, sts
 from convsim_mini.evaluation.baselines import (
-    bm25_documents, fitted_on_train, frequency_weight, means_of_words, word_cosines)
+    bm25_documents, fitted_on_train, frequency_weight, word_cosines)
 from convsim_mini.data.vectors import read_vectors
 from convsim_mini.inference.tfidf import term_counts, tfidf
-from convsim_mini.training.run import load_run
 
 from small_transformer import pack
 
@@ -120,68 +119,18 @@ def test_bm25_is_the_formula_in_a_double_loop():
             assert scores[q, d] == pytest.approx(expected, rel=1e-5)
 
 
-# ---------------------------------------------------------------- word vectors, in loops
-
-@pytest.fixture(scope="module")
-def setting():
-    """12 texts (one empty) with repeated words; a run whose vocabulary lacks two; pairs."""
+@pytest.mark.filterwarnings("error")
+def test_a_text_is_like_itself_and_an_empty_one_like_nothing_not_even_another():
     rng = np.random.default_rng(0)
-    texts = [" ".join(rng.choice(WORDS, rng.integers(1, 9), p=np.arange(1, 12) / 66))
-             for _ in range(11)] + [""]
-    run = types.SimpleNamespace(
-        vocabulary=Vocabulary(WORDS[2:], [*range(90, 0, -10)]), model=types.SimpleNamespace(
-            params={"encoder.embedding.weight": rng.standard_normal((10, 6))}))
-    left, right = np.repeat(np.arange(12), 12), np.tile(np.arange(12), 12)
-    return texts, run, left, right
-
-
-def similarities(texts, run, left, right):
+    texts = [*(" ".join(rng.choice(WORDS, rng.integers(1, 9))) for _ in range(11)), "", ""]
+    left, right = np.repeat(np.arange(13), 13), np.tile(np.arange(13), 13)
+    run = SimpleNamespace(vocabulary=Vocabulary(WORDS, [*range(110, 0, -10)]))
     found = baselines.pair_baselines(texts, left, right, run)
     assert [*found] == ["binary word cosine", "word cosine weighted a/(a+p)",
-                        "piece cosine, each once", "mean of own vectors", "SIF of own vectors"]
-    return [*found.values()][3:]
-
-
-def cosine(x, y):
-    norms = np.linalg.norm(x) * np.linalg.norm(y)
-    return x @ y / norms if norms else 0
-
-
-def means_by_hand(texts, run, weight=lambda word: 1):
-    table, rows = run.model.params["encoder.embedding.weight"], []
-    for text in texts:
-        some = [weight(word) * table[run.vocabulary.ids.get(word, 0)] for word in text.split()]
-        rows.append(np.mean(some, axis=0) if some else np.zeros(6))
-    return np.array(rows)
-
-
-def test_means_are_those_of_the_words_of_a_text(setting):
-    texts, run, left, right = setting
-    rows = means_by_hand(texts, run)
-    np.testing.assert_allclose(means_of_words(run, texts), rows, atol=1e-12)
-    np.testing.assert_allclose(similarities(*setting)[0],
-                               [cosine(rows[x], rows[y]) for x, y in zip(left, right)], atol=1e-12)
-
-
-def test_sif_is_a_weighted_mean_without_the_first_singular_vector(setting):
-    texts, run, left, right = setting
-    p = {word: (90 - 10 * k) / 450 for k, word in enumerate(WORDS[2:])}
-    weight = lambda word: 1e-3 / (1e-3 + p.get(word, 0))    # noqa: E731
-    rows = means_by_hand(texts, run, weight)
-    np.testing.assert_allclose(means_of_words(run, texts, weight), rows, atol=1e-12)
-    _, _, directions = np.linalg.svd(rows)
-    rows -= rows @ np.outer(directions[0], directions[0])
-    np.testing.assert_allclose(similarities(*setting)[1],
-                               [cosine(rows[x], rows[y]) for x, y in zip(left, right)], atol=1e-9)
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_text_is_like_itself_and_an_empty_one_like_nothing_not_even_another(setting):
-    texts, run, left, right = setting
-    for found in similarities([*texts, ""], run, np.append(left, 11), np.append(right, 12)):
-        same = (left == right) & (left < 11)
-        np.testing.assert_allclose(found[:-1][same], 1)
-        assert (found[:-1][(left == 11) | (right == 11)] == 0).all() and found[-1] == 0
+                        "piece cosine, each once"]
+    for cosines in found.values():
+        np.testing.assert_allclose(cosines[(left == right) & (left < 11)], 1, rtol=1e-6)
+        assert (cosines[(left > 10) | (right > 10)] == 0).all()
     assert [*baselines.pair_baselines(texts, left, right)] == ["binary word cosine"]
 
 
@@ -199,16 +148,6 @@ def test_known_figures_on_sts_dev(data_folder):
         100 * metrics.pearson(word_cosines(sts.texts_of(dev), *sts.sides(dev), *some), dev.labels)
         for some in ((), (weights,)))
     assert binary == pytest.approx(63.0, abs=1) and weighted == pytest.approx(76.0, abs=2)
-
-
-def test_a_runs_own_vectors_are_sums_of_rows_of_its_table(trained):
-    run = load_run(trained[0])
-    piece, table = run.vocabulary.pieces[6], run.model.params["encoder.embedding.weight"]
-    ids = run.vocabulary.split("fudazi")
-    assert len(ids) > 2
-    found = means_of_words(run, [piece, "fudazi", "\u2603"])
-    expected = [table[7], sum(table[i] for i in ids), table[0]]
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 # ---------------------------------------------------------------- files of vectors

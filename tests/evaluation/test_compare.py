@@ -72,14 +72,14 @@ def test_runs_stand_side_by_side(folders, tmp_path, capsys):
 
 def test_a_group_of_seeds_is_ahead_if_the_interval_of_its_mean_lead_is_above_0(folders, tmp_path):
     """Four runs as two groups, told apart by their numbers of steps; what they score is made up."""
-    one, corpus, runs, ones = load_run(folders[0]), np.arange(100), [], {}
+    one, corpus, runs, ones = load_run(folders[0]), np.arange(100), [], []
     for steps, ranks in ((6, (50, 40, 45)), (7, (52, 43, 47)), (8, (50, 40, 45))):
         for seed, right in enumerate(ranks):
             config = replace(one.config, steps=steps, seed=seed)
             runs.append(one._replace(path=tmp_path / f"{steps}-{seed}" / MODEL, config=config))
-            ones[runs[-1].name] = OfRanks("cqa", "dev", corpus, {
-                "trained": np.where(corpus < right, 1, 2)})
-    _, gaps = compare.side_by_side(runs[:6], [{run.name: ones[run.name] for run in runs[:6]}])
+            ones.append(OfRanks("cqa", "dev", corpus, {
+                "trained": np.where(corpus < right, 1, 2)}, run=runs[-1].name))
+    _, gaps = compare.side_by_side(runs[:6], compare.data_sets(runs[:6], ones[:6]))
     (pair, lead), = [*gaps.items()][-1:]
     assert pair == "mean of 7-0, 7-1, 7-2 − mean of 6-0, 6-1, 6-2"
     leads = np.array([2, 3, 2])
@@ -89,7 +89,7 @@ def test_a_group_of_seeds_is_ahead_if_the_interval_of_its_mean_lead_is_above_0(f
     assert ("mean of 7-0, 7-1, 7-2 is ahead of mean of 6-0, 6-1, 6-2: "
             "P@1, cqa dev +2.3 [+0.9, +3.8].") in text
     assert "groups were compared" not in text
-    text = compare.comparison(runs, [ones])
+    text = compare.comparison(runs, ones)
     assert "\n3 groups were compared: even if none differed" in text
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.evaluation import cqa
-from convsim_mini.evaluation.metrics import ranking_scores, top_of_ranking
+from convsim_mini.evaluation.metrics import (
+    average_precision, average_recall, reciprocal_rank, top_of_ranking)
 from convsim_mini.evaluation.cqa import Candidate, Question, read as read_questions
 
 TEST = "SemEval2016-Task3-CQA-QL-test.xml"
@@ -58,24 +59,30 @@ def test_the_participants_published_map(data_folder, name):
 
 # ---------------------------------------------------------------- figures by hand
 
+def ranking_scores(relevant):
+    """MAP, AvgRec and MRR."""
+    return [average_precision(relevant).mean(), average_recall(relevant),
+            reciprocal_rank(relevant).mean()]
+
+
 def test_scores_of_two_short_rankings():
     relevant = np.zeros((2, 11), int)
     relevant[0, [0, 2]] = relevant[1, 1] = 1
     found = np.cumsum(relevant.sum(0)[:10])                        # 1 2 3 3 …
     possible = [2, 3, *[3] * 8]                               # k = 1: 1 for each; then 2 and 1
     expected = [((1 / 1 + 2 / 3) / 2 + 1 / 2) / 2, np.mean(found / possible), (1 + 1 / 2) / 2]
-    assert ranking_scores(relevant)[:, 0] == pytest.approx(expected)
+    assert ranking_scores(relevant) == pytest.approx(expected)
     relevant[1, 10] = 2                                       # a perfect order would include them
     possible = [2, 4, *[5] * 8]
     expected[1] = np.mean(found / possible)
-    assert ranking_scores(relevant)[:, 0] == pytest.approx(expected)
+    assert ranking_scores(relevant) == pytest.approx(expected)
 
 
 def test_a_question_without_a_relevant_candidate_counts_as_0():
     relevant = np.zeros((4, 11), int)
-    assert ranking_scores(relevant)[:, 0].tolist() == [0, 0, 0]
+    assert ranking_scores(relevant) == [0, 0, 0]
     relevant[0, 0] = True
-    assert ranking_scores(relevant)[:, 0] == pytest.approx([1 / 4, 1, 1 / 4])
+    assert ranking_scores(relevant) == pytest.approx([1 / 4, 1, 1 / 4])
 
 
 def test_ties_stay_in_the_gold_files_order_and_ten_count():

@@ -82,15 +82,6 @@ def test_an_even_share_of_the_steps_trains_nli_and_any_step_can_be_taken_up(
             assert (expected.sentences.ids == found.sentences.ids).all()
 
 
-def test_each_epoch_shows_all_pairs_of_nli(arguments, nli_folder, corpus):
-    settings = config(arguments, nli_folder, "--task", "multitask", "--nli_share", 0.5,
-                      "--optim.nli_batch_size", 60, "--steps", 20)
-    tasks = open_tasks(settings, corpus)
-    epoch = [batch for batch in islice(batches_of_tasks(settings, tasks), 20)
-             if batch.task == "classes"]
-    assert sum(len(batch.sentences.ids) for batch in epoch) == len(tasks.nli.ids)
-
-
 def test_a_multitask_run_learns_both(trained, nli_folder, tmp_path):
     options = ["--task", "multitask", "--nli_share", 0.5, "--init", trained[0], "--nli", nli_folder,
                "--steps", 200, "--evaluations", 2, "--optim.nli_batch_size", 60,

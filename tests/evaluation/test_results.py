@@ -124,10 +124,9 @@ def test_several_runs_share_a_table_and_what_is_equal_stands_once():
     questions = cqa.read(cqa.OWN)
     rng = np.random.default_rng(0)
     engine = cqa.baselines(None, questions)
-    ones = {name: Measured("cqa", "built-in set", questions, {"trained": rng.random(60)}, engine)
-            for name in ("one", "two")}
-    text = show(ones)
+    text = show(*(Measured("cqa", "built-in set", questions, {"trained": rng.random(60)}, engine,
+                           run=name) for name in ("one", "two")))
     rows = [line.split("  ")[0] for line in text.splitlines()]
     assert rows.count("one: trained") == rows.count("two: trained") == 1
     assert rows.count(cqa.SEARCH_ENGINE) == text.count(cqa.OWN_NOTE) == 1
-    assert show({"one": Measured("nli", absent="none")}) == "one: not measured. none"
+    assert show(Measured("nli", absent="none", run="one")) == "one: not measured. none"

@@ -1,14 +1,13 @@
 """STS: the official files and their traps, the years, similarity, messages."""
 
 import csv
-import re
 from collections import Counter
 
 import numpy as np
 import pytest
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.evaluation import __main__ as evaluation, sts
+from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.metrics import correlation, pearson, spearman
 from convsim_mini.evaluation.results import measured
 from convsim_mini.inference.sentence_encoder import encoder_of
@@ -150,19 +149,6 @@ def test_a_year_is_the_mean_over_its_sets():
         {"mean r": (a + b) / 2, "a": a, "b": b}, abs=1e-3)
     difference, *interval = sts.lead(of_year, values, -values)
     assert difference == pytest.approx(2 * figures["mean r"][0]) and np.isnan(interval).all()
-
-
-def test_one_command_measures_the_benchmark_and_the_years(year, tmp_path, run_copy, capsys):
-    (tmp_path / "sts-dev.csv").write_text("\n".join(
-        ROW.replace("4.5", f"{k / 2}").replace("Another", "Another a" * k) for k in range(9)))
-    evaluation.main([str(run_copy), "--data", str(tmp_path), "--on", "sts"])
-    out = capsys.readouterr().out
-    assert "STS dev, 9 pairs (news 9)" in out and "nan" not in out
-    assert "STS STS16-en-test, 42 pairs (headlines 30, plagiarism 12)" in out
-    assert re.search(r"^InferSent \(Conneau 2018\) +71\.5 ", out, re.MULTILINE)
-    lines = [line.split("  ")[0] for line in out.splitlines()]
-    for row in ("trained", "trained, as cosine", "mean of own vectors", "binary word cosine"):
-        assert lines.count(row) == 2
 
 
 # ---------------------------------------------------------------- similarity

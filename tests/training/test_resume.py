@@ -16,9 +16,8 @@ from convsim_mini.common.cli import UserError, errors_in_one_line
 from convsim_mini.config import Config
 from convsim_mini.data.prepare import open_corpus
 from convsim_mini.evaluation.after_training import summary
-from convsim_mini.evaluation.baselines import means_of_words
 from convsim_mini.inference.sentence_encoder import encoder_of
-from convsim_mini.training.dev import scores_on_dev
+from convsim_mini.training.measures import scores_on_dev
 from convsim_mini.training.run import (
     MODEL, TRAINING, Run, describe, finished, keep_as_best, load_run, newest, read_log, save_run)
 from convsim_mini import load
@@ -263,8 +262,7 @@ def test_half_stays_half_in_memory_and_gives_the_vectors_of_the_same_weights_in_
     assert stored[TABLE].dtype == np.float16
     texts = ["fudazi vobamu setodi", "How old are you?", "", "fudazi vobamu fudazi vobamu"] * 30
     for of_texts in (lambda run: encoder_of(run).encode(texts),
-                     lambda run: encoder_of(run).encode(texts, as_responses=True),
-                     lambda run: means_of_words(run, texts)):
+                     lambda run: encoder_of(run).encode(texts, as_responses=True)):
         np.testing.assert_array_equal(of_texts(run), of_texts(whole))
     begun = initial_model(run.config, open_corpus(run.config), run.model).params
     for name, p in begun.items():

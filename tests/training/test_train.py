@@ -16,7 +16,7 @@ from convsim_mini.config import settings
 from convsim_mini.evaluation.after_training import summary
 from convsim_mini.core.model import embed, response_forward
 from convsim_mini.core.loop import rates
-from convsim_mini.training.dev import drawn
+from convsim_mini.training.measures import drawn
 from convsim_mini.training.start import initial_model
 from convsim_mini.training.run import describe, load_run, newest
 from convsim_mini.training.tasks import Tasks, fitted

@@ -1,4 +1,4 @@
-"""What training measures on dev: P@N (see core/ranking.py), the loss, and NLI's accuracy."""
+"""How good a model is on pairs: P@N (see core/ranking.py), the loss, and NLI's accuracy."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Exports of chats as plain text: WhatsApp, LINE, IRC clients. And what a message is."""
+"""Exports of chats as plain text: WhatsApp, LINE, IRC clients."""
 
 import re
 from collections import Counter
@@ -9,6 +9,7 @@ import numpy as np
 import regex
 
 from convsim_mini.common.lines import read_lines
+from convsim_mini.data.conversations import Message
 
 # marks of text direction, except U+200E, which iPhones put before their own words; IRC's colours
 INVISIBLE = regex.compile(r"(?V1)[\p{Bidi_Control}\ufeff--\u200e]"
@@ -58,16 +59,8 @@ def read_text(path):
     return INVISIBLE.sub("", "\n".join(lines))
 
 
-def message(thread, speaker, text, time=None, id=None, reply_to=None):
-    """A row of the log; white space becomes single blanks. time: in seconds"""
-    speaker, text = (" ".join(f"{one or ''}".replace("\u200e", "").split())
-                     for one in (speaker, text))
-    return {"thread": thread, "speaker": speaker or None, "text": text, "time": time,
-            "id": id, "reply_to": reply_to}
-
-
 def read_log(text, thread):
-    """The messages of a log, by the reader that finds most in its beginning; None: left out."""
+    """The Messages of a log, by the reader that finds most in its beginning; None: left out."""
     if LINE_BEGINS.search(text[:10_000]):
         return line(text, thread)
     def found(reader):
@@ -79,7 +72,7 @@ def read_log(text, thread):
 def irc(text, thread):
     """The messages of an IRC client's log; None for every other line."""
     lines = filter(str.strip, text.split("\n"))
-    return [message(thread, *one.groups()) if one else None for one in map(IRC.match, lines)]
+    return [Message(one[2], thread, one[1]) if one else None for one in map(IRC.match, lines)]
 
 
 def whatsapp(text, thread):
@@ -106,7 +99,7 @@ def whatsapp(text, thread):
             name = [name, *(one for one in longer if number[one] == number[name])][-1]
         said = name and NOTES.sub("", body[len(name) + 2:].strip())
         app = not said or EVENT.match(body) or APP_SAID.fullmatch(said)
-        rows.append(None if app else message(thread, name, said, time))
+        rows.append(None if app else Message(said, thread, name, time=time))
     return rows
 
 
@@ -180,9 +173,12 @@ def line(text, thread):
                 said = said.removeprefix('"').removesuffix('"')
             app = not stamp["name"] or LINE_SAID.fullmatch(said)
             found.append((NUMBER.split(f"{day} {stamp['time']}"),
-                          None if app else (stamp["name"], said)))
+                          None if app else Message(said, thread, stamp["name"])))
     times = times_of([parts for parts, _ in found], [len(parts) for parts, _ in found])
-    return [said and message(thread, *said, time) for (_, said), time in zip(found, times)]
+    for (_, message), time in zip(found, times):
+        if message:
+            message.time = time
+        yield message
 
 
 def possible_names(body):

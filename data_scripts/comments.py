@@ -8,7 +8,7 @@ from typing import NamedTuple
 import orjson
 
 from convsim_mini.data.conversations import NOBODY
-from convsim_mini.data.pairs import RULES, removed_by
+from convsim_mini.data.filters import RULES, removed_by
 from convsim_mini.common.lines import parse_object
 
 # Why a comment is left out; the reasons are tried in this order.

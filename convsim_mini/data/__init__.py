@@ -5,7 +5,8 @@ pair belongs to. The rest turns people's own data into pairs. Each file uses tho
 
     texts, layouts, formats     files and tables → rows
     conversations, pairs        rows of logs and chats → messages → pairs with their conversation
-    split                       where pairs come from → train, dev or test
+    filters                     the paper's: which pairs are kept
+    units, split                pairs → conversations → train, dev or test
     passes, prepare             pairs → words → pieces, done once and then read from the cache
     labelled, vectors           labelled data and word vectors of others
 """

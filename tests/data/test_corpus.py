@@ -20,10 +20,11 @@ from convsim_mini.common.files import load_arrays
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data import pairs as pairs_module
-from convsim_mini.data import passes, prepare, split as split_module
-from convsim_mini.data.passes import origins_of, share_of
+from convsim_mini.data import passes, prepare, units
+from convsim_mini.data.passes import share_of
 from convsim_mini.data.prepare import corpus_report, load_corpus
-from convsim_mini.data.split import SPLITS, split_pairs, text_key
+from convsim_mini.data.split import SPLITS, split_pairs
+from convsim_mini.data.units import origins_of, text_key
 from convsim_mini.data.layouts import Reading
 from convsim_mini.core.text import tokenize
 
@@ -131,7 +132,7 @@ def test_the_report_accounts_for_every_line(pairs, prepared):
 def test_several_files_in_many_parts_are_one_corpus_in_their_order(
         corpus, pairs, write_tsv, prepared, tmp_path, monkeypatch):
     monkeypatch.setattr(pairs_module, "CHUNK", 70)
-    monkeypatch.setattr(split_module, "AT_ONCE", 90)
+    monkeypatch.setattr(units, "AT_ONCE", 90)
     first = write_tsv(tmp_path / "first.tsv", pairs[:2_500])
     second = tmp_path / "second.jsonl"
     second.write_text("".join(json.dumps({"input": i, "response": r}) + "\n"
@@ -341,7 +342,7 @@ def test_a_disk_that_fills_up_in_either_pass_leaves_nothing(
 
     real = passes.append
     monkeypatch.setattr(pairs_module, "CHUNK", 1_000)
-    monkeypatch.setattr(split_module, "AT_ONCE", 1_000)
+    monkeypatch.setattr(units, "AT_ONCE", 1_000)
     monkeypatch.setattr(passes, "append", append)
     with pytest.raises(UserError, match="No space .*; make room there or .*--cache"):
         prepared([pair_file])

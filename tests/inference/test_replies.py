@@ -9,7 +9,7 @@ import pytest
 
 from convsim_mini import chat as command
 from convsim_mini.common.cli import UserError
-from convsim_mini.data.pairs import removed_by
+from convsim_mini.data.filters import removed_by
 from convsim_mini.inference import replies as module
 from convsim_mini.data.layouts import Reading
 from convsim_mini.inference.index import build_index, index_at, index_of

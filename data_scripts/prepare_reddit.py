@@ -27,6 +27,7 @@ from convsim_mini.data.prepare import load_corpus
 from convsim_mini.common.files import OURS, locked, replace_file, write_text
 from convsim_mini.common.lines import parse_object
 from convsim_mini.common.processes import local_processes
+from convsim_mini.common.show import table
 from data_scripts.buckets import join_bucket, parse_dump
 from data_scripts.comments import REASONS, read_comment
 from data_scripts.dump_files import DumpLines
@@ -39,6 +40,7 @@ GO_ON = "what is finished is kept: run the same command again, with fewer --work
 FEW = 5_000                                  # pairs; fewer may leave a split too small to train on
 
 
+@errors_in_one_line()
 def main(arguments=None):
     """The command."""
     parser = Parser("data_scripts.prepare_reddit", __doc__)
@@ -243,7 +245,15 @@ def print_report(out):
     for dump in report["dumps"]:
         if dump["cut"]:
             print(f"{dump['path']}: ends too early: {dump['cut']}; what came before is kept")
-    print("\n".join(table(report)))
+    lines = report["lines"]
+    rows = [("lines read", lines), ("malformed", report["malformed"]),
+            *((f"{reason}: {REASONS[reason]}", number)
+              for reason, number in report["removed"].items()),
+            ("comments kept", report["kept"]), ("of these, duplicates", report["duplicates"]),
+            ("of these, replies to comments", report["replies"]),
+            ("pairs: replies to another person's comment that is kept, too", report["pairs"])]
+    print(table(["", "number", "of the lines"],
+                [(what, f"{number:,}", f"{number / lines:.1%}") for what, number in rows]))
     if report["pairs"] < FEW:
         print(f"\nFewer than {FEW:,} pairs: the packed corpus is left to training, which needs "
               "about 500")
@@ -251,18 +261,5 @@ def print_report(out):
         "convsim_mini.train --pairs", out / "pairs.jsonl.zst", "--cache", out / "cache"))
 
 
-def table(report):
-    """Lines of text: how many lines and comments were kept or dropped, and why."""
-    lines, rows = report["lines"], [("lines read", report["lines"])]
-    rows += [("malformed", report["malformed"])]
-    rows += [(f"{reason}: {REASONS[reason]}", number)
-             for reason, number in report["removed"].items()]
-    rows += [("comments kept", report["kept"]), ("of these, duplicates", report["duplicates"]),
-             ("of these, replies to comments", report["replies"]),
-             ("pairs: replies to another person's comment that is kept, too", report["pairs"])]
-    return [f"{name:76} {number:>15,} {number / lines:7.1%}" for name, number in rows]
-
-
 if __name__ == "__main__":
-    with errors_in_one_line():
-        main()
+    main()

@@ -41,10 +41,10 @@ NOTHING = Message()    # a message that is not there
 
 # ---------------------------------------------------------------- rows → messages
 
-def messages_of(records, columns, wrong):
+def messages_of(records, columns, malformed):
     """Yield the Messages in the records of a table.
 
-    columns: from `layout_of`; wrong: a list that malformed records are added to, as in formats.py
+    columns: from `layout_of`; malformed: a list that such records are added to, as in formats.py
     """
     for number, row in records:
         try:
@@ -55,7 +55,7 @@ def messages_of(records, columns, wrong):
             else:
                 yield _message(row, columns)
         except (ValueError, TypeError) as error:
-            wrong.append((number, ValueError(error)))
+            malformed.append((number, ValueError(error)))
 
 
 def _message(row, columns):
@@ -96,8 +96,6 @@ def _chat(items, thread):
         return others
     return dropwhile(lambda message: message.speaker.lower() in PROMPTS, said)
 
-
-# ---------------------------------------------------------------- time
 
 def in_order(messages, name=""):
     """The Messages by time, those without one after the message before them in their thread.

@@ -55,7 +55,7 @@ def read_rows(source, progress=None, reading=Reading()):
     more than 1 in 100 rows are malformed.
     """
     name, fields, records = _open_source(source, progress, reading)
-    number, bad, first, wrong = 0, 0, "", []
+    number, malformed, first, misread_texts = 0, 0, "", []
     labels = Counter()    # (column, 0, 1 or None for another value)
     for some in chunked(records, CHUNK):
         part = Part(fields, [], [], len(some))
@@ -66,25 +66,26 @@ def read_rows(source, progress=None, reading=Reading()):
             except (ValueError, TypeError) as error:
                 first = first or f"row {place}: {error}"
         number += len(some)
-        bad += len(some) - len(part.rows)
-        if bad * 100 > number:
-            raise UserError(f"{name}: {bad} of the first {number} rows are malformed, more than "
-                            f"1 in 100 (first: {first}); expected {EXPECTED}")
+        malformed += len(some) - len(part.rows)
+        if malformed * 100 > number:
+            raise UserError(f"{name}: {malformed} of the first {number} rows are malformed, more "
+                            f"than 1 in 100 (first: {first}); expected {EXPECTED}")
         labels.update((label, BINARY.get(str(row[label]))) for row in part.rows
                       for label in LABELS & row.keys())
-        wrong += filter(misread, (text for pair in part.pairs for text in pair[:len(fields)]))
+        texts = (text for pair in part.pairs for text in pair[:len(fields)])
+        misread_texts += filter(misread, texts)
         yield part
     if not number:
         raise UserError(f"{name}: no message in it answers another; expected messages with their "
                         "replies (or, to search in its texts, give --column NAME)")
-    if bad:
-        say(f"{name}: malformed rows left out: {bad} of {number:,} (first: {first})")
+    if malformed:
+        say(f"{name}: malformed rows left out: {malformed} of {number:,} (first: {first})")
     if reading.side is None:
-        warn_of_labels(name, labels)
-    warn_if_misread(name, wrong)
+        _warn_of_labels(name, labels)
+    warn_if_misread(name, misread_texts)
 
 
-def warn_of_labels(name, labels):
+def _warn_of_labels(name, labels):
     """Report on standard error columns of 0 and 1, which may mark wrong replies. labels: counts"""
     for label in sorted({label for label, _ in labels}):
         zeros, ones, others = (labels[label, value] for value in (0, 1, None))
@@ -110,12 +111,12 @@ def _open_source(source, progress, reading):
     layout, columns = layout_of(name, rows, reading)
     if layout == PAIRS:
         return name, tuple(columns.values()), records
-    wrong = []                                                # filled while pairs are read
-    messages = messages_of(records, columns, wrong)
+    malformed = []                                            # filled while pairs are read
+    messages = messages_of(records, columns, malformed)
     if "time" in columns:
         messages = in_order(messages, name)
     pairs = replies(name, messages) if layout == REPLIES else adjacent_turns(messages)
-    return name, FIELDS, chain(enumerate(pairs, start=1), wrong)
+    return name, FIELDS, chain(enumerate(pairs, start=1), malformed)
 
 
 def pair_of(row, fields=FIELDS):

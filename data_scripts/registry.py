@@ -81,12 +81,8 @@ class Entry(NamedTuple):
 
 def mirrored(url, **known):
     """An official source that is often down, then the Internet Archive's copy, if there is one."""
-    return Source(url, **known), archived(url, **known)
-
-
-def archived(url, **known):
-    """The Internet Archive's copy of a source."""
-    return Source(f"https://web.archive.org/web/20220101000000id_/{url}", **known)
+    archived = f"https://web.archive.org/web/20220101000000id_/{url}"
+    return Source(url, **known), Source(archived, **known)
 
 
 def sts_of_year(year, path, prefix="STS", all_scored=True):
@@ -128,9 +124,7 @@ REGISTRY = {
         licence="scores CC BY-SA 4.0, texts mixed",
         folder="stsbenchmark", kind="sts", limit=SMALL, extras=("readme.txt", "LICENSE.txt"),
         archives=(Archive(
-            sources=(Source(WIKI + "4/48/Stsbenchmark.tar.gz", sha256="557a86ab…"),
-                     Source("https://sbert.net/datasets/stsbenchmark.tsv.gz"),  # unpack.split_table
-                     archived(WIKI + "4/48/Stsbenchmark.tar.gz", sha256="557a86ab…")),
+            sources=mirrored(WIKI + "4/48/Stsbenchmark.tar.gz", sha256="557a86ab…"),
             files=(File("sts-train.csv", 5_749, "ac54c1da33c31dac"),
                    File("sts-dev.csv", 1_500, "510a828b4973355d"),
                    File("sts-test.csv", 1_379))),)),

@@ -262,14 +262,6 @@ def test_a_signal_while_pairs_are_prepared_says_what_is_lost_and_leaves_nothing(
 
 # ---------------------------------------------------------------- files that cannot be used
 
-def with_malformed(pairs, numbers):
-    """The pairs as TSV lines, without a tab in lines `numbers` (counted from 1)."""
-    lines = [f"{text}\t{response}\n" for text, response in pairs]
-    for number in numbers:
-        lines[number - 1] = "no tab here\n"
-    return "".join(lines)
-
-
 def test_the_share_of_malformed_lines_counts_for_each_file(pairs, write_tsv, prepared, tmp_path):
     good = write_tsv(tmp_path / "good.tsv", pairs)
     bad = tmp_path / "bad.tsv"
@@ -349,9 +341,9 @@ def test_a_disk_that_fills_up_in_either_pass_leaves_nothing(
     assert caches(tmp_path / "cache") == []
 
 
-def test_a_link_is_of_the_kind_that_its_own_name_tells(pairs, prepared, tmp_path):
+def test_a_link_is_of_the_kind_that_its_own_name_tells(pairs, write_tsv, prepared, tmp_path):
     """The cache of a model hub consists of links to files without a suffix."""
-    (tmp_path / "blob").write_text(with_malformed(pairs, []), encoding="utf-8")
+    write_tsv(tmp_path / "blob", pairs)
     for name in ("link.tsv", "link.jsonl"):
         (tmp_path / name).symlink_to(tmp_path / "blob")
         paths = [*map(Path, parse_config(["--pairs", str(tmp_path / name)]).pairs)]

@@ -16,8 +16,7 @@ from convsim_mini.core.loop import rates
 from convsim_mini.core.ranking import draw_candidates, precision
 from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.data.formats import default_corpus
-from convsim_mini.data.filters import left_out
-from convsim_mini.data.pairs import read_rows
+from convsim_mini.data.pairs import left_out, read_rows
 from convsim_mini.data.prepare import Corpus
 from convsim_mini.data.split import SPLITS, split_pairs
 from convsim_mini.data.units import origins_of

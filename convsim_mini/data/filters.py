@@ -4,8 +4,6 @@ import string
 
 import regex
 
-from .layouts import FIELDS
-
 ASCII_LETTERS = string.ascii_letters.encode()
 LETTER = regex.compile(r"[\p{L}\p{M}]")    # vowel signs of Hindi and many others are marks
 
@@ -40,12 +38,4 @@ def removed_by(text, author=None, off=()):
     if author and ("bot" in (name := author.lower()) or name == "automoderator") and (
             "bot" not in off):
         return "bot"
-    return None
-
-
-def left_out(pair, off=()):
-    """Which side of a Pair the filters remove and by which rule, such as "input: long"; or None."""
-    for side, text, author in zip(FIELDS, pair[:2], pair[2:4]):
-        if rule := removed_by(text, author, off):
-            return f"{side}: {rule}"
     return None

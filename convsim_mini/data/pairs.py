@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ..common.cli import UserError, say
 from ..common.lines import chunked
 from .conversations import adjacent_turns, in_order, messages_of, replies
+from .filters import removed_by
 from .formats import EXPECTED, read_file, rows_of_table
 from .layouts import FIELDS, PAIRS, REPLIES, Reading, layout_of
 from .texts import MISSING, misread, text_of, warn_if_misread
@@ -37,6 +38,14 @@ class Pair(NamedTuple):
     input_author: str | None = None
     response_author: str | None = None
     conversation: tuple[str, str] = ("", "")
+
+
+def left_out(pair, off=()):
+    """Which side of a Pair the filters remove and by which rule, such as "input: long"; or None."""
+    for side, text, author in zip(FIELDS, pair[:2], pair[2:4]):
+        if rule := removed_by(text, author, off):
+            return f"{side}: {rule}"
+    return None
 
 
 class Part(NamedTuple):

@@ -19,9 +19,8 @@ from ..common.processes import local_processes, map_in_order
 from ..core.packed import Packed, offsets_of
 from ..core.batches import Split
 from ..core.text import UNKNOWN, tokenize
-from .filters import left_out
 from .formats import parts_of
-from .pairs import read_rows
+from .pairs import left_out, read_rows
 from .split import SPLITS
 from .units import Origins, origins_of, slices
 

@@ -4,8 +4,7 @@ from itertools import islice
 
 from ..common.cli import progress
 from ..data.layouts import FIELDS
-from ..data.filters import left_out
-from ..data.pairs import read_rows
+from ..data.pairs import left_out, read_rows
 from ..data.prepare import sources
 from ..data.texts import text_of
 from ..core.text import tokenize

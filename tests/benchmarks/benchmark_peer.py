@@ -25,8 +25,7 @@ import contenders  # noqa: F401  (it makes the repository's folders known)
 from convsim_mini.common.show import table
 from convsim_mini.core.ranking import candidate_scores, precision, true_ranks
 from convsim_mini.core.text import tokenize
-from convsim_mini.data.filters import left_out
-from convsim_mini.data.pairs import read_rows
+from convsim_mini.data.pairs import left_out, read_rows
 from convsim_mini.data.split import SPLITS, split_pairs
 from convsim_mini.data.units import Origins, origins_of
 from convsim_mini.evaluation import response, sts

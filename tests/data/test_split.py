@@ -10,8 +10,7 @@ from hypothesis import given, strategies as st
 from convsim_mini.core.text import tokenize
 from convsim_mini.data import prepare
 from convsim_mini.data.formats import default_corpus
-from convsim_mini.data.filters import left_out
-from convsim_mini.data.pairs import read_rows
+from convsim_mini.data.pairs import left_out, read_rows
 from convsim_mini.data.prepare import corpus_report, load_corpus
 from convsim_mini.data.split import SPLITS, Splits, split_pairs
 from convsim_mini.data.units import (

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from .common.files import write_text
-from .common.stored import in_16_bits
+from .common.arrays_file import in_16_bits
 from .common.cli import ENDING, UserError, errors_in_one_line, handling, user_errors
 from .data.prepare import corpus_report, open_corpus
 from .core.arrays import array_module, to_device

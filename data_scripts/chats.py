@@ -19,7 +19,7 @@ from pathlib import Path
 from convsim_mini.common.cli import (
     Parser, UserError, errors_in_one_line, positive_int, user_errors)
 from convsim_mini.common.files import check_replaceable, write_text
-from convsim_mini.common.stored import UNREADABLE
+from convsim_mini.common.arrays_file import UNREADABLE
 from convsim_mini.data.conversations import in_order, sessions
 from data_scripts.chats_of_json import read_json
 from data_scripts.chats_of_text import read_log, read_text

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ..common.files import locked, workplace
 from ..common.cli import UserError, one_line, say, user_errors
 from ..common.show import table
-from ..common.stored import UNREADABLE, load_arrays, save_arrays
+from ..common.arrays_file import UNREADABLE, load_arrays, save_arrays
 from ..core.batches import Split
 from ..core.text import Vocabulary
 from .filters import RULES

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ..common.files import new_folder, write_text
-from ..common.stored import in_16_bits
+from ..common.arrays_file import in_16_bits
 from ..common.cli import errors_in_one_line, parser_of
 from ..config import TITLES
 from ..core.model import ENCODERS, TABLE

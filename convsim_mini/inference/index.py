@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 
 from ..common.files import locked, new_folder
-from ..common.stored import UNREADABLE, load_arrays, save_arrays
+from ..common.arrays_file import UNREADABLE, load_arrays, save_arrays
 from ..common.cli import UserError, python_m, user_errors
 from ..common.lines import chunked
 from ..core.packed import Packed, offsets_of

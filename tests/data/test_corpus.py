@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from convsim_mini.common.stored import load_arrays
+from convsim_mini.common.arrays_file import load_arrays
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data import pairs as pairs_module

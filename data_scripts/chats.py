@@ -82,8 +82,8 @@ def read_export(root):
 
 def tidy(message):
     """The Message with single blanks instead of other white space."""
-    message.speaker, message.text = (" ".join(f"{text or ''}".replace("\u200e", "").split())
-                                     for text in (message.speaker, message.text))
+    message.speaker = " ".join((message.speaker or "").replace("\u200e", "").split())
+    message.text = " ".join((message.text or "").replace("\u200e", "").split())
     return message
 
 
@@ -96,15 +96,16 @@ def rows_of(messages):
     rows, said, last = [], {}, {}                             # id → Message, thread → id
     with_ids = any(message.reply_to for message in messages)
     for number, message in enumerate(messages):
-        after = f" ({1 + message.session})" if message.session else ""    # a long silence
-        row = {"thread": message.thread + after, "speaker": message.speaker or None,
-               "text": message.text}
+        thread = message.thread
+        if message.session:                                   # after a long silence
+            thread = f"{thread} ({1 + message.session})"
+        row = {"thread": thread, "speaker": message.speaker or None, "text": message.text}
         if with_ids:
             row["id"], row["reply_to"] = message.id or str(number), message.reply_to
             answered = said.get(message.reply_to)
             if not answered or answered.speaker == message.speaker:
-                row["reply_to"] = last.get(row["thread"])
-            said[row["id"]], last[row["thread"]] = message, row["id"]
+                row["reply_to"] = last.get(thread)
+            said[row["id"]], last[thread] = message, row["id"]
         rows.append(row)
     return rows
 

@@ -120,13 +120,14 @@ def in_order(messages, name=""):
 
 def sessions(messages, silence=DAY):
     """Yield the Messages with the number of their session: a longer silence begins another."""
-    last, number = {}, Counter()
+    last, session = {}, {}                                    # thread → a time, a number
     for message in messages:
-        if message.text and message.time is not None:
-            if message.time - last.get(message.thread, message.time) > silence:
-                number[message.thread] += 1
-            last[message.thread] = message.time
-        message.session = number[message.thread]
+        thread, time = message.thread, message.time
+        if message.text and time is not None:
+            if time - last.get(thread, time) > silence:
+                session[thread] = session.get(thread, 0) + 1
+            last[thread] = time
+        message.session = session.get(thread, 0)
         yield message
 
 

@@ -4,10 +4,8 @@ There are three commands. Each file uses those above it:
 
     registry, fetch, unpack, check      where the public data sets are; one archive; its files
     download                            names of sets → files in data/, equal to the official ones
-
     dump_files, comments, buckets       lines → comments → pairs of one bucket
     tasks, prepare_reddit               dumps → pairs: Parquet, JSON lines, packed for training
-
     chats_of_text, chats_of_json        exports of one program → messages
     chats                               exports → a log; needs no more libraries than the package
 """

@@ -38,7 +38,7 @@ APP_SAID = regex.compile(r"""(?xis)
 LATE = regex.compile(r"p\.?\s?m|μ\.?\s?μ|م|下午|午後|傍晚|晚上|오후", regex.IGNORECASE)
 EARLY = regex.compile(r"a\.?\s?m|π\.?\s?μ|ص|上午|午前|凌晨|早上|오전", regex.IGNORECASE)
 NUMBER = re.compile(r"(\d+)")
-DATES = "dmy", "mdy", "ymd"    # orders of day, month and year; the first that fits counts
+DATES = "dmy", "mdy", "ymd"    # orders of day, month and year; of equally good, the first
 
 # LINE: a line with the day, and below it lines of time, name and text; what the app says has no
 # name, or is [Sticker], [Photo] …
@@ -122,36 +122,40 @@ def times_of(stamps, forms):
 
 
 def _times_of_form(stamps):
-    """The order of numbers that makes most dates, with the fewest steps back and the least time
-    between the first and the last, is right.
+    """The times of stamps, (n,), by the order of day, month and year that is least strange."""
+    numbers = np.array([[int(one[:9]) for one in parts[1::2]] for parts in stamps])    # (n, 5 or 6)
+    halves = [half_of_day(tuple(parts[::2])) for parts in stamps]
+    clock = "HMS"[:numbers.shape[1] - 3]
+    clock_first = stamps[0][2] == ":"                         # between the first two numbers
+    orders = [clock + date if clock_first else date + clock for date in DATES]
+    return min((_times_by(order, numbers, halves) for order in orders), key=_strangeness)
+
+
+def _strangeness(times):
+    """How many are no times or step back; then, the time from the first to the last."""
+    return np.isnan(times).sum() + (np.diff(times) < 0).sum(), np.abs(times[-1] - times[0])
+
+
+def _times_by(order, numbers, halves):
+    """Numbers in an order such as "dmyHMS" as times, (n,); nan for those that are no date.
 
     If nothing tells morning from evening, only the days count.
     """
-    numbers = np.array([[int(one[:9]) for one in parts[1::2]] for parts in stamps])    # (n, 5 or 6)
-    words = [half_of_day(tuple(parts[::2])) for parts in stamps]
-    clock = "HMS"[:numbers.shape[1] - 3]
-    best, least = None, (np.inf, np.inf)
-    clock_first = stamps[0][2] == ":"                         # between the first two numbers
-    for order in (clock + date if clock_first else date + clock for date in DATES):
-        day, month, year, hour, minute = (numbers[:, order.index(one)] for one in "dmyHM")
-        second = numbers[:, order.index("S")] if "S" in order else 0
-        year = np.where(year < 100, 2000 + year, year)
-        good = ((0 < day) & (day < 32) & (0 < month) & (month < 13) & (1400 < year) & (year < 2700)
-                & (hour < 25))
-        months = np.where(good, 12 * (year - 1970) + month - 1, 0).astype("datetime64[M]")
-        days = months.astype("datetime64[D]").astype(np.int64) + day - 1
-        if (hour > 12).any() or len({*words}) == 1 and words[0] == "":
-            seconds = 3_600 * hour + 60 * minute + second
-        elif "" in words:
-            seconds = 0
-        else:
-            late = 12 * (np.array(words) == "late")
-            seconds = 3_600 * (hour % 12 + late) + 60 * minute + second
-        times = np.where(good, 86_400 * days + seconds, np.nan)
-        wrong = (~good).sum() + (np.diff(times) < 0).sum(), np.abs(times[-1] - times[0])
-        if best is None or wrong < least:
-            best, least = times, wrong
-    return best
+    day, month, year, hour, minute = (numbers[:, order.index(one)] for one in "dmyHM")
+    second = numbers[:, order.index("S")] if "S" in order else 0
+    year = np.where(year < 100, 2000 + year, year)
+    good = ((0 < day) & (day < 32) & (0 < month) & (month < 13) & (1400 < year) & (year < 2700)
+            & (hour < 25))
+    months = np.where(good, 12 * (year - 1970) + month - 1, 0).astype("datetime64[M]")
+    days = months.astype("datetime64[D]").astype(np.int64) + day - 1
+    if (hour > 12).any() or {*halves} == {""}:
+        seconds = 3_600 * hour + 60 * minute + second
+    elif "" in halves:
+        seconds = 0
+    else:
+        late = 12 * (np.array(halves) == "late")
+        seconds = 3_600 * (hour % 12 + late) + 60 * minute + second
+    return np.where(good, 86_400 * days + seconds, np.nan)
 
 
 @cache

@@ -39,8 +39,6 @@ class Message:
 NOTHING = Message()    # a message that is not there
 
 
-# ---------------------------------------------------------------- rows → messages
-
 def messages_of(records, columns, malformed):
     """Yield the Messages in the records of a table.
 
@@ -130,8 +128,6 @@ def sessions(messages, silence=DAY):
         message.session = session.get(thread, 0)
         yield message
 
-
-# ---------------------------------------------------------------- messages → pairs
 
 def replies(name, messages):
     """Yield each reply as a pair with its message; the log `name` may list them in any order.

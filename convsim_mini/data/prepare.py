@@ -102,9 +102,10 @@ def corpus_report(report):
                     for text, reply in report["examples"])
     lost = []
     for rule in [*RULES][1:]:                                 # all but no_text
-        of_rule = [name for name in report["lost"] if name.endswith(rule)]
+        of_rule = [name for name in report["lost"] if name.endswith(rule)]    # "input: long", …
         if sum(report["removed"][name] for name in of_rule) > report["read"] / 100:
-            text = report["lost"][of_rule[0]][of_rule[0].startswith("response")]
+            side, pair = of_rule[0].partition(":")[0], report["lost"][of_rule[0]]
+            text = dict(zip(FIELDS, pair))[side]
             lost.append(f"Removed, for example (--text.filters_off {rule} keeps such texts): "
                         f"{one_line(text, 100)}")
     counted = table(["the corpus, after the paper's filters", ""], rows)

@@ -126,7 +126,7 @@ def _cells_of_tsv(lines):
     A line with a mark is read twice: cut at each tab, then with quoted cells, which counts if it
     gives all columns. Marks that do not enclose a whole cell are part of its text.
     """
-    ahead, columns = [*islice(lines, LINES_AHEAD)], 0               # columns: those of the header
+    ahead, columns = [*islice(lines, LINES_AHEAD)], 0         # columns: those of the header
     while ahead:
         cells, taken = ahead[0].split("\t") if ahead[0] else [], 1
         if '"' in ahead[0]:
@@ -233,8 +233,8 @@ def names_of_columns(table, header):
     table: the table's name. Raises UserError for too many names.
     """
     if len(header) > MOST_COLUMNS:
-        raise UserError(f"{table}: has {len(header):,} columns, expected at most {MOST_COLUMNS:,}; keep "
-                        "only the columns that hold the texts")
+        raise UserError(f"{table}: has {len(header):,} columns, expected at most {MOST_COLUMNS:,}; "
+                        "keep only the columns that hold the texts")
     names = [" ".join(INVISIBLE.sub("", str(name)).split()) for name in header]
     if twice := [name for name, times in Counter(names).items() if name and times > 1]:
         say(f"{table}: several columns are called {', '.join(twice)}; the first is read")

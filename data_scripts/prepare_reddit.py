@@ -66,20 +66,7 @@ def prepare(inputs, out, workers, scheduler):
             with locked(out, f"{out}: another run is working in this folder; wait for it, "
                         "or choose another --out"):
                 if not is_done(out, plan):                    # another run may have ended just now
-                    remove_unfinished(out / WORK)           # of a run that was killed
-                    write_text(out / WORK / "plan.json", json.dumps(plan))
-                    try:
-                        # fresh processes: a fork could inherit a lock that a thread here holds
-                        with (cluster(scheduler) if scheduler else
-                              local_processes(workers, GO_ON, "spawn")) as executor:
-                            run_tasks(executor, parse_dump, [
-                                (Path(path), number, plan["buckets"], parsed(out, number))
-                                for number, (path, _, _) in enumerate(plan["dumps"])], "dumps")
-                            run_tasks(executor, join_bucket, [
-                                (bucket, len(plan["dumps"]), out / WORK)
-                                for bucket in range(plan["buckets"])], "buckets")
-                    finally:                                  # its processes were ended at once
-                        remove_unfinished(out / WORK)
+                    do_tasks(out, plan, workers, scheduler)
                     finish(out, plan)
                 shutil.rmtree(out / WORK)
         # mostly a full disk; or a name that DuckDB cannot write
@@ -87,6 +74,23 @@ def prepare(inputs, out, workers, scheduler):
             raise UserError(f"{out}: {' '.join(str(error).split())}; what is finished is kept: "
                             "fix that and run the same command again") from None
     print_report(out)
+
+
+def do_tasks(out, plan, workers, scheduler):
+    """Parse the dumps and join the buckets that are not finished yet."""
+    remove_unfinished(out / WORK)                             # of a run that was killed
+    write_text(out / WORK / "plan.json", json.dumps(plan))
+    try:
+        # fresh processes: a fork could inherit a lock that a thread here holds
+        with (cluster(scheduler) if scheduler else
+              local_processes(workers, GO_ON, "spawn")) as executor:
+            run_tasks(executor, parse_dump, [
+                (Path(path), number, plan["buckets"], parsed(out, number))
+                for number, (path, _, _) in enumerate(plan["dumps"])], "dumps")
+            run_tasks(executor, join_bucket, [(bucket, len(plan["dumps"]), out / WORK)
+                                              for bucket in range(plan["buckets"])], "buckets")
+    finally:                                                  # its processes were ended at once
+        remove_unfinished(out / WORK)
 
 
 # ---------------------------------------------------------------- the plan

@@ -1,11 +1,13 @@
 """From what can be downloaded to what the other commands read; needs data_scripts/requirements.txt.
 
-There are four commands. `download` fetches the public data sets: it takes names of sets and puts
-files into data/, checked against the official ones. Read registry → fetch → unpack → check →
-download. `prepare_reddit` turns dumps of comments into (input, response) pairs, as Parquet, as JSON
-lines and packed for training; `stats` describes them. Read dump_files → comments → buckets → tasks
-→ prepare_reddit → stats. `chats` turns a chat export into a log, and needs no more libraries than
-the package.
+There are three commands. Each file uses those above it:
+
+    registry, fetch, unpack, check      where the public data sets are; one archive; its files
+    download                            names of sets → files in data/, equal to the official ones
+    dump_files, comments, buckets       lines → comments → pairs of one bucket
+    tasks, prepare_reddit               dumps → pairs: Parquet, JSON lines, packed for training
+    chats_of_text, chats_of_json        exports of one program → messages
+    chats                               exports → a log; needs no more libraries than the package
 """
 
 import sys

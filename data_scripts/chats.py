@@ -14,19 +14,20 @@ if not __package__:
 
 import json
 import sys
-from collections import Counter
 from pathlib import Path
 
 from convsim_mini.common.cli import (
     Parser, UserError, errors_in_one_line, positive_int, user_errors)
-from convsim_mini.common.files import UNREADABLE, check_replaceable, write_text
-from convsim_mini.data.conversations import in_order
+from convsim_mini.common.files import check_replaceable, write_text
+from convsim_mini.common.arrays_file import UNREADABLE
+from convsim_mini.data.conversations import in_order, sessions
 from data_scripts.chats_of_json import read_json
 from data_scripts.chats_of_text import read_log, read_text
 
 READ_IN_FOLDERS = {".txt", ".log", ".weechatlog", ".json"}
-ROW = "thread", "speaker", "text", "id", "reply_to"
 
+
+@errors_in_one_line()
 def main(arguments=None):
     """The command."""
     parser = Parser("data_scripts.chats", __doc__)
@@ -42,17 +43,17 @@ def main(arguments=None):
                             "training knows how to read it")
         check_replaceable(options.out)
     found = [*read_export(options.export.resolve())]
-    rows = [row for row in found if row and row["text"]]
-    if not rows:
+    said = [message for message in map(tidy, filter(None, found)) if message.text]
+    if not said:
         raise UserError(f"{options.export}: no message found; expected WhatsApp's or LINE's .txt, "
                         "the JSON of Telegram (not HTML), Discord, Messenger, Instagram or Skype, "
                         "a log of HexChat, WeeChat or irssi, or Slack's folder; unpack a .zip "
                         "first")
-    speakers = len({row["speaker"] for row in rows} - {None})
-    number = len({row["id"] or place for place, row in enumerate(rows)})    # some stand twice
+    speakers = len({message.speaker for message in said} - {""})
+    number = len({message.id or place for place, message in enumerate(said)})    # some stand twice
     print(f"{options.export}: messages: {number:,}, speakers: {speakers:,}, left out (by the "
-          f"app, or without text): {len(found) - len(rows):,}", file=sys.stderr)
-    rows = with_replies([*sessions(in_order(rows), 3_600 * options.silence)])
+          f"app, or without text): {len(found) - len(said):,}", file=sys.stderr)
+    rows = rows_of([*sessions(in_order(said), 3_600 * options.silence)])
     log = "".join(f"{json.dumps(row)}\n" for row in rows)
     if options.out:
         write_text(options.out, log)
@@ -61,7 +62,7 @@ def main(arguments=None):
 
 
 def read_export(root):
-    """Yield the messages of a file, or of all files in a folder, as rows; None for one left out."""
+    """Yield the Messages of a file, or of all files in a folder; None for one left out."""
     files = [root]
     if root.is_dir():
         files = sorted(path for path in root.rglob("*") if path.suffix.lower() in READ_IN_FOLDERS
@@ -79,37 +80,35 @@ def read_export(root):
             yield from read_json(data, thread, path)
 
 
-def sessions(rows, silence):
-    """The rows, with a new name of their thread after each silence of more seconds than this."""
-    last, silences = {}, Counter()
-    for row in rows:
-        thread = row["thread"]
-        before, last[thread] = last.get(thread), row["time"]
-        if before is not None and row["time"] - before > silence:
-            silences[thread] += 1
-        if silences[thread]:
-            row["thread"] = f"{thread} ({1 + silences[thread]})"
-        yield row
+def tidy(message):
+    """The Message with single blanks instead of other white space."""
+    message.speaker = " ".join((message.speaker or "").replace("\u200e", "").split())
+    message.text = " ".join((message.text or "").replace("\u200e", "").split())
+    return message
 
 
-def with_replies(rows):
-    """The rows of the log, with ids if some name what they reply to.
+def rows_of(messages):
+    """The Messages as rows of the log, with ids if some name what they reply to.
 
     Training pairs rows with ids only by their ids, and what people answer to themselves continues
     their message. So a message that answers nobody else answers the one before it.
     """
-    if not any(row["reply_to"] for row in rows):
-        return [{name: row[name] for name in ROW[:3]} for row in rows]
-    said, last = {}, {}                                       # id → row, thread → id
-    for number, row in enumerate(rows):
-        row["id"] = row["id"] or str(number)
-        answered = said.get(row["reply_to"])
-        if not answered or answered["speaker"] == row["speaker"]:
-            row["reply_to"] = last.get(row["thread"])
-        said[row["id"]], last[row["thread"]] = row, row["id"]
-    return [{name: row[name] for name in ROW} for row in rows]
+    rows, said, last = [], {}, {}                             # id → Message, thread → id
+    with_ids = any(message.reply_to for message in messages)
+    for number, message in enumerate(messages):
+        thread = message.thread
+        if message.session:                                   # after a long silence
+            thread = f"{thread} ({1 + message.session})"
+        row = {"thread": thread, "speaker": message.speaker or None, "text": message.text}
+        if with_ids:
+            row["id"], row["reply_to"] = message.id or str(number), message.reply_to
+            answered = said.get(message.reply_to)
+            if not answered or answered.speaker == message.speaker:
+                row["reply_to"] = last.get(thread)
+            said[row["id"]], last[thread] = message, row["id"]
+        rows.append(row)
+    return rows
 
 
 if __name__ == "__main__":
-    with errors_in_one_line():
-        main()
+    main()

@@ -6,9 +6,10 @@ from functools import cache
 
 import regex
 
+from convsim_mini.data.conversations import Message
 from convsim_mini.data.texts import misread, time_of
 
-from .chats_of_text import message, read_text
+from .chats_of_text import read_text
 
 SLACK_SAID = {None, "file_share", "me_message", "thread_broadcast"}    # subtypes of people
 SLACK_LINK = regex.compile(r"<[@#!]?([^<>|]+)(?:\|([^<>]*))?>")        # <@U1>, <http://x|label>
@@ -19,7 +20,7 @@ META_SAID = regex.compile(r"(?i)(?:reacted .{1,9} to your|liked a) message.*|.* 
 
 
 def read_json(data, thread, path):
-    """Yield the messages in an export, at any depth; None for one left out."""
+    """Yield the Messages in an export, at any depth; None for one left out."""
     for place, (reader, messages) in enumerate(lists(data), start=1):
         yield from reader(messages, path if reader is slack else f"{thread}/{place}")
 
@@ -60,10 +61,9 @@ def telegram(messages, thread):
         text = "".join(part if isinstance(part, str) else part["text"]
                        for part in one.get("text") or "")
         place = f"{thread}/{topics[reply]}" if reply in topics else thread
-        yield message(place, one.get("from"), text,
-                      time_of(one.get("date_unixtime") or one.get("date")),
-                      f"{thread}/{one.get('id')}",
-                      f"{thread}/{reply}" if reply and reply not in created else None)
+        yield Message(text, place, one.get("from"), f"{thread}/{one.get('id')}",
+                      f"{thread}/{reply}" if reply and reply not in created else "",
+                      time_of(one.get("date_unixtime") or one.get("date")))
 
 
 def slack(messages, path):
@@ -85,8 +85,8 @@ def slack(messages, path):
         if above and (above == one["ts"] or one.get("subtype") == "thread_broadcast"):
             places.append(channel)
         for place in places:
-            yield message(place, names.get(user, user), html.unescape(text), time_of(one.get("ts")),
-                          f"{channel}/{one.get('ts')}")
+            yield Message(html.unescape(text), place, names.get(user, user),
+                          f"{channel}/{one.get('ts')}", time=time_of(one.get("ts")))
 
 
 def text_of_blocks(blocks):
@@ -118,8 +118,8 @@ def discord(messages, thread):
         author, reference = one.get("author") or {}, one.get("reference") or {}
         reply = reference.get("messageId") if one.get("type") == "Reply" else None
         said = one.get("type") in ("Default", "Reply") and not author.get("isBot")
-        yield message(thread, author.get("nickname") or author.get("name"), one.get("content"),
-                      time_of(one.get("timestamp")), one.get("id"), reply) if said else None
+        yield Message(one.get("content"), thread, author.get("nickname") or author.get("name"),
+                      one.get("id"), reply, time_of(one.get("timestamp"))) if said else None
 
 
 def meta(messages, thread):
@@ -131,8 +131,8 @@ def meta(messages, thread):
         elif "sender_name" in one:
             speaker, text = (one and (misread(one) or one) for one in (speaker, text))
         app = one.get("is_unsent") or one.get("isUnsent") or META_SAID.fullmatch(text or "")
-        yield None if app else message(thread, speaker, text,
-                                       time_of(one.get("timestamp_ms") or one.get("timestamp")))
+        time = time_of(one.get("timestamp_ms") or one.get("timestamp"))
+        yield None if app else Message(text, thread, speaker, time=time)
 
 
 def skype(messages, thread):
@@ -140,8 +140,8 @@ def skype(messages, thread):
     for one in messages:
         said = one.get("messagetype") in ("RichText", "Text")
         text = html.unescape(MARKUP.sub("", one.get("content") or ""))
-        yield message(thread, one.get("displayName") or one.get("from"), text,
-                      time_of(one.get("originalarrivaltime"))) if said else None
+        yield Message(text, thread, one.get("displayName") or one.get("from"),
+                      time=time_of(one.get("originalarrivaltime"))) if said else None
 
 
 # a field that only this program's messages have → what reads them

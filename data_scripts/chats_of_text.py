@@ -1,4 +1,4 @@
-"""Exports of chats as plain text: WhatsApp, LINE, IRC clients. And what a message is."""
+"""Exports of chats as plain text: WhatsApp, LINE, IRC clients."""
 
 import re
 from collections import Counter
@@ -9,6 +9,7 @@ import numpy as np
 import regex
 
 from convsim_mini.common.lines import read_lines
+from convsim_mini.data.conversations import Message
 
 # marks of text direction, except U+200E, which iPhones put before their own words; IRC's colours
 INVISIBLE = regex.compile(r"(?V1)[\p{Bidi_Control}\ufeff--\u200e]"
@@ -37,7 +38,7 @@ APP_SAID = regex.compile(r"""(?xis)
 LATE = regex.compile(r"p\.?\s?m|μ\.?\s?μ|م|下午|午後|傍晚|晚上|오후", regex.IGNORECASE)
 EARLY = regex.compile(r"a\.?\s?m|π\.?\s?μ|ص|上午|午前|凌晨|早上|오전", regex.IGNORECASE)
 NUMBER = re.compile(r"(\d+)")
-DATES = "dmy", "mdy", "ymd"    # orders of day, month and year; the first that fits counts
+DATES = "dmy", "mdy", "ymd"    # orders of day, month and year; of equally good, the first
 
 # LINE: a line with the day, and below it lines of time, name and text; what the app says has no
 # name, or is [Sticker], [Photo] …
@@ -58,16 +59,8 @@ def read_text(path):
     return INVISIBLE.sub("", "\n".join(lines))
 
 
-def message(thread, speaker, text, time=None, id=None, reply_to=None):
-    """A row of the log; white space becomes single blanks. time: in seconds"""
-    speaker, text = (" ".join(f"{one or ''}".replace("\u200e", "").split())
-                     for one in (speaker, text))
-    return {"thread": thread, "speaker": speaker or None, "text": text, "time": time,
-            "id": id, "reply_to": reply_to}
-
-
 def read_log(text, thread):
-    """The messages of a log, by the reader that finds most in its beginning; None: left out."""
+    """The Messages of a log, by the reader that finds most in its beginning; None: left out."""
     if LINE_BEGINS.search(text[:10_000]):
         return line(text, thread)
     def found(reader):
@@ -79,7 +72,7 @@ def read_log(text, thread):
 def irc(text, thread):
     """The messages of an IRC client's log; None for every other line."""
     lines = filter(str.strip, text.split("\n"))
-    return [message(thread, *one.groups()) if one else None for one in map(IRC.match, lines)]
+    return [Message(one[2], thread, one[1]) if one else None for one in map(IRC.match, lines)]
 
 
 def whatsapp(text, thread):
@@ -106,7 +99,7 @@ def whatsapp(text, thread):
             name = [name, *(one for one in longer if number[one] == number[name])][-1]
         said = name and NOTES.sub("", body[len(name) + 2:].strip())
         app = not said or EVENT.match(body) or APP_SAID.fullmatch(said)
-        rows.append(None if app else message(thread, name, said, time))
+        rows.append(None if app else Message(said, thread, name, time=time))
     return rows
 
 
@@ -129,36 +122,40 @@ def times_of(stamps, forms):
 
 
 def _times_of_form(stamps):
-    """The order of numbers that makes most dates, with the fewest steps back and the least time
-    between the first and the last, is right.
+    """The times of stamps, (n,), by the order of day, month and year that is least strange."""
+    numbers = np.array([[int(one[:9]) for one in parts[1::2]] for parts in stamps])    # (n, 5 or 6)
+    halves = [half_of_day(tuple(parts[::2])) for parts in stamps]
+    clock = "HMS"[:numbers.shape[1] - 3]
+    clock_first = stamps[0][2] == ":"                         # between the first two numbers
+    orders = [clock + date if clock_first else date + clock for date in DATES]
+    return min((_times_by(order, numbers, halves) for order in orders), key=_strangeness)
+
+
+def _strangeness(times):
+    """How many are no times or step back; then, the time from the first to the last."""
+    return np.isnan(times).sum() + (np.diff(times) < 0).sum(), np.abs(times[-1] - times[0])
+
+
+def _times_by(order, numbers, halves):
+    """Numbers in an order such as "dmyHMS" as times, (n,); nan for those that are no date.
 
     If nothing tells morning from evening, only the days count.
     """
-    numbers = np.array([[int(one[:9]) for one in parts[1::2]] for parts in stamps])    # (n, 5 or 6)
-    words = [half_of_day(tuple(parts[::2])) for parts in stamps]
-    clock = "HMS"[:numbers.shape[1] - 3]
-    best, least = None, (np.inf, np.inf)
-    clock_first = stamps[0][2] == ":"                         # between the first two numbers
-    for order in (clock + date if clock_first else date + clock for date in DATES):
-        day, month, year, hour, minute = (numbers[:, order.index(one)] for one in "dmyHM")
-        second = numbers[:, order.index("S")] if "S" in order else 0
-        year = np.where(year < 100, 2000 + year, year)
-        good = ((0 < day) & (day < 32) & (0 < month) & (month < 13) & (1400 < year) & (year < 2700)
-                & (hour < 25))
-        months = np.where(good, 12 * (year - 1970) + month - 1, 0).astype("datetime64[M]")
-        days = months.astype("datetime64[D]").astype(np.int64) + day - 1
-        if (hour > 12).any() or len({*words}) == 1 and words[0] == "":
-            seconds = 3_600 * hour + 60 * minute + second
-        elif "" in words:
-            seconds = 0
-        else:
-            late = 12 * (np.array(words) == "late")
-            seconds = 3_600 * (hour % 12 + late) + 60 * minute + second
-        times = np.where(good, 86_400 * days + seconds, np.nan)
-        wrong = (~good).sum() + (np.diff(times) < 0).sum(), np.abs(times[-1] - times[0])
-        if best is None or wrong < least:
-            best, least = times, wrong
-    return best
+    day, month, year, hour, minute = (numbers[:, order.index(one)] for one in "dmyHM")
+    second = numbers[:, order.index("S")] if "S" in order else 0
+    year = np.where(year < 100, 2000 + year, year)
+    good = ((0 < day) & (day < 32) & (0 < month) & (month < 13) & (1400 < year) & (year < 2700)
+            & (hour < 25))
+    months = np.where(good, 12 * (year - 1970) + month - 1, 0).astype("datetime64[M]")
+    days = months.astype("datetime64[D]").astype(np.int64) + day - 1
+    if (hour > 12).any() or {*halves} == {""}:
+        seconds = 3_600 * hour + 60 * minute + second
+    elif "" in halves:
+        seconds = 0
+    else:
+        late = 12 * (np.array(halves) == "late")
+        seconds = 3_600 * (hour % 12 + late) + 60 * minute + second
+    return np.where(good, 86_400 * days + seconds, np.nan)
 
 
 @cache
@@ -180,9 +177,12 @@ def line(text, thread):
                 said = said.removeprefix('"').removesuffix('"')
             app = not stamp["name"] or LINE_SAID.fullmatch(said)
             found.append((NUMBER.split(f"{day} {stamp['time']}"),
-                          None if app else (stamp["name"], said)))
+                          None if app else Message(said, thread, stamp["name"])))
     times = times_of([parts for parts, _ in found], [len(parts) for parts, _ in found])
-    return [said and message(thread, *said, time) for (_, said), time in zip(found, times)]
+    for (_, message), time in zip(found, times):
+        if message:
+            message.time = time
+        yield message
 
 
 def possible_names(body):

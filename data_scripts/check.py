@@ -7,7 +7,7 @@ circulation.
 import hashlib
 from typing import NamedTuple
 
-from convsim_mini.common.cli import UserError
+from convsim_mini.common.cli import UserError, one_line
 from convsim_mini.common.lines import text_lines
 from convsim_mini.data.labelled import lines_of
 from convsim_mini.data.formats import read_jsonl, read_tsv
@@ -41,8 +41,8 @@ def check(path, file, kind):
     elif file.first == found:
         told += "; first pair as expected"
     else:
-        told += (f'; the first pair is "{_short(pair[0])}" and "{_short(pair[1])}", not the '
-                 f"official one ({found}, not {file.first})")
+        told += (f'; the first pair is "{one_line(pair[0], 60)}" and "{one_line(pair[1], 60)}", '
+                 f"not the official one ({found}, not {file.first})")
     return Checked(told, file.rows in (None, rows), file.first in (None, found))
 
 
@@ -50,10 +50,6 @@ def fingerprint(pair):
     """16 digits of the sha256 of two texts' letters and digits, so that tokenised copies agree."""
     letters = "|".join("".join(filter(str.isalnum, text.casefold())) for text in pair)
     return hashlib.sha256(letters.encode("utf-8")).hexdigest()[:16]
-
-
-def _short(text):
-    return text if len(text) <= 60 else text[:59] + "…"
 
 
 # ---------------------------------------------------------------- path → (rows, first pair)

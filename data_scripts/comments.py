@@ -2,14 +2,14 @@
 
 import html
 import re
-import string
 from typing import NamedTuple
 
+import numpy as np
 import orjson
 
-from convsim_mini.data.conversations import NOBODY
-from convsim_mini.data.pairs import RULES, removed_by
 from convsim_mini.common.lines import parse_object
+from convsim_mini.data.conversations import NOBODY
+from convsim_mini.data.filters import RULES, removed_by
 
 # Why a comment is left out; the reasons are tried in this order.
 REASONS = {
@@ -23,7 +23,6 @@ _DELETED = {"[deleted]", "[removed]", "[deleted by user]", "[ Removed by Reddit 
 
 _PREFIX = re.compile(r"t\d_")
 _LINK = re.compile(r'\[([^\[\]]*)\]\((?:[^()\s]|\([^()\s]*\))*(?:\s+"[^"]*")?\s*\)')
-_DIGITS = string.digits + string.ascii_lowercase
 
 
 class Comment(NamedTuple):
@@ -103,7 +102,7 @@ def _comment(fields, link, parent, author, body):
 def _parent(parent, link):
     """The id of the comment that a parent_id names, "" if it names a post or nothing."""
     if type(parent) is int:                                   # a t1_ id in base 10, since 2022
-        return _base36(parent)
+        return np.base_repr(parent, 36).lower() if parent > 0 else ""
     if not isinstance(parent, str):
         return ""
     if parent.startswith("t1_"):
@@ -116,20 +115,8 @@ def _bare(name):
     return name[3:] if _PREFIX.match(name) else name
 
 
-def _base36(number):
-    digits = ""
-    while number > 0:
-        number, digit = divmod(number, 36)
-        digits = _DIGITS[digit] + digits
-    return digits
-
-
 def _lenient(line):
     """A line, read by Python's own parser: lone surrogates become U+FFFD, NaN is a number."""
     fields = parse_object(line.decode("utf-8"))               # UnicodeDecodeError is a ValueError
-    return {name: _without_surrogates(value) if isinstance(value, str) else value
-            for name, value in fields.items()}
-
-
-def _without_surrogates(text):
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return {name: value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            if isinstance(value, str) else value for name, value in fields.items()}

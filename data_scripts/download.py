@@ -228,6 +228,7 @@ def parse_options(argv):
     return options
 
 
+@errors_in_one_line()
 def main(argv=None):
     """The command: each data set in turn; one that fails does not stop the others."""
     options = parse_options(sys.argv[1:] if argv is None else argv)
@@ -248,5 +249,4 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    with errors_in_one_line():
-        main()
+    main()

@@ -2,24 +2,20 @@
 
 import hashlib
 import os
-import sys
 from pathlib import Path
-from time import sleep
 
 import requests
 import urllib3
+from requests.adapters import HTTPAdapter
 from tqdm import tqdm
 
 from convsim_mini.common.cli import UserError, one_line
 
-TRIES = 5              # in a row without progress
+TRIES = 4              # further ones, if nobody answers or the server is busy
+WAIT = 1               # seconds before the first of them, which double
 TIMEOUT = (15, 60)     # seconds to connect; of silence
 CHUNK = 1 << 16
 BUSY = 408, 425, 429, *range(500, 600)    # answers that may be others later
-
-
-class Interrupted(Exception):
-    """A failure that another try may overcome."""
 
 
 def fetch(source, folder, limit):
@@ -53,64 +49,47 @@ def part_of(source, folder):
 
 
 def download(url, part, limit):
-    """Fetch url into the file part, resuming where an earlier try ended.
+    """Fetch url into the file part, from where an earlier download ended. Raises UserError.
 
-    Raises UserError for an answer that no other try will change, for more than `limit` bytes, and
-    after TRIES tries in a row without progress.
+    If the file has changed meanwhile, its checks will fail, and it will be removed.
     """
-    failed, have = 0, _size(part)
-    while True:
-        try:
-            return _continue(url, part, limit)
-        except (Interrupted, requests.RequestException, urllib3.exceptions.HTTPError) as error:
-            failed = 1 if _size(part) > have else failed + 1
-            have = _size(part)
-            if failed == TRIES:
-                raise UserError(f"{url}: {one_line(error)}; gave up after {TRIES} tries in a row "
-                                f"without progress; {have:,} bytes are kept: run the command again "
-                                "to resume") from None
-            pause = 2 ** (failed - 1)
-            print(f"{one_line(error)}; trying again in {pause} s", file=sys.stderr)
-            sleep(pause)
-        except OSError as error:
-            raise UserError(f"{part}: cannot be written ({error}); make room there, then run the "
-                            "command again") from None
+    have = _size(part)
+    headers = {"Accept-Encoding": "identity"}                 # ranges count the file's own bytes
+    if have:
+        headers["Range"] = f"bytes={have}-"
+    again = urllib3.Retry(TRIES, backoff_factor=WAIT, status_forcelist=BUSY, raise_on_status=False)
+    try:
+        with requests.Session() as session:
+            for scheme in ("https://", "http://"):
+                session.mount(scheme, HTTPAdapter(max_retries=again))
+            with session.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
+                status = response.status_code
+                if status in (200, 206):
+                    return _write(response, part, limit)
+        if status == 416 and have:                            # nothing is left to send
+            if response.headers.get("Content-Range") == f"bytes */{have}":
+                return None
+            part.unlink()                                     # longer than the file is now
+            return download(url, part, limit)
+        raise UserError(f"{url}: the server answered {status} {response.reason}, expected the "
+                        "file")
+    except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+        raise UserError(f"{url}: {one_line(error)}; {_size(part):,} bytes are kept: run the "
+                        "command again to resume") from None
+    except OSError as error:
+        raise UserError(f"{part}: cannot be written ({error}); make room there, then run the "
+                        "command again") from None
 
 
 def _size(part):
     return part.stat().st_size if part.exists() else 0
 
 
-def _continue(url, part, limit):
-    """Make one request for the bytes that part lacks.
-
-    The server sends the rest (206), or all (200), or finds that nothing is missing (416). If the
-    file has changed meanwhile, its checks will fail, and it will be removed.
-    """
-    have = _size(part)
-    headers = {"Accept-Encoding": "identity"}                 # ranges count the file's own bytes
-    if have:
-        headers["Range"] = f"bytes={have}-"
-    with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
-        status = response.status_code
-        if status == 416 and response.headers.get("Content-Range") == f"bytes */{have}":
-            return
-        if status == 416:                                     # longer than the file is now
-            part.unlink(missing_ok=True)
-        if status in (416, *BUSY):
-            raise Interrupted(f"the server answered {status} {response.reason}")
-        if status not in (200, 206):
-            raise UserError(f"{url}: the server answered {status} {response.reason}, expected the "
-                            "file")
-        if status == 200:
-            part.unlink(missing_ok=True)
-        _append(response, part, limit)
-
-
-def _append(response, part, limit):
-    """Add an answer's body to part. Raises UserError for too many bytes."""
-    size, length = _size(part), response.headers.get("Content-Length")
-    with (open(part, "ab") as file,
+def _write(response, part, limit):
+    """Write an answer, the whole file or the rest of it. Raises UserError for too many bytes."""
+    size = _size(part) if response.status_code == 206 else 0
+    length = response.headers.get("Content-Length")
+    with (open(part, "ab" if size else "wb") as file,
           tqdm(total=length and size + int(length), initial=size, desc=part.stem, unit="B",
                unit_scale=True, leave=False) as bar):
         # not decoded: many servers call a .tar.gz a tar with the content encoding gzip

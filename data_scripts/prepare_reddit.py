@@ -27,6 +27,7 @@ from convsim_mini.data.prepare import load_corpus
 from convsim_mini.common.files import OURS, locked, replace_file, write_text
 from convsim_mini.common.lines import parse_object
 from convsim_mini.common.processes import local_processes
+from convsim_mini.common.show import table
 from data_scripts.buckets import join_bucket, parse_dump
 from data_scripts.comments import REASONS, read_comment
 from data_scripts.dump_files import DumpLines
@@ -39,6 +40,7 @@ GO_ON = "what is finished is kept: run the same command again, with fewer --work
 FEW = 5_000                                  # pairs; fewer may leave a split too small to train on
 
 
+@errors_in_one_line()
 def main(arguments=None):
     """The command."""
     parser = Parser("data_scripts.prepare_reddit", __doc__)
@@ -64,20 +66,7 @@ def prepare(inputs, out, workers, scheduler):
             with locked(out, f"{out}: another run is working in this folder; wait for it, "
                         "or choose another --out"):
                 if not is_done(out, plan):                    # another run may have ended just now
-                    remove_unfinished(out / WORK)           # of a run that was killed
-                    write_text(out / WORK / "plan.json", json.dumps(plan))
-                    try:
-                        # fresh processes: a fork could inherit a lock that a thread here holds
-                        with (cluster(scheduler) if scheduler else
-                              local_processes(workers, GO_ON, "spawn")) as executor:
-                            run_tasks(executor, parse_dump, [
-                                (Path(path), number, plan["buckets"], parsed(out, number))
-                                for number, (path, _, _) in enumerate(plan["dumps"])], "dumps")
-                            run_tasks(executor, join_bucket, [
-                                (bucket, len(plan["dumps"]), out / WORK)
-                                for bucket in range(plan["buckets"])], "buckets")
-                    finally:                                  # its processes were ended at once
-                        remove_unfinished(out / WORK)
+                    do_tasks(out, plan, workers, scheduler)
                     finish(out, plan)
                 shutil.rmtree(out / WORK)
         # mostly a full disk; or a name that DuckDB cannot write
@@ -85,6 +74,23 @@ def prepare(inputs, out, workers, scheduler):
             raise UserError(f"{out}: {' '.join(str(error).split())}; what is finished is kept: "
                             "fix that and run the same command again") from None
     print_report(out)
+
+
+def do_tasks(out, plan, workers, scheduler):
+    """Parse the dumps and join the buckets that are not finished yet."""
+    remove_unfinished(out / WORK)                             # of a run that was killed
+    write_text(out / WORK / "plan.json", json.dumps(plan))
+    try:
+        # fresh processes: a fork could inherit a lock that a thread here holds
+        with (cluster(scheduler) if scheduler else
+              local_processes(workers, GO_ON, "spawn")) as executor:
+            run_tasks(executor, parse_dump, [
+                (Path(path), number, plan["buckets"], parsed(out, number))
+                for number, (path, _, _) in enumerate(plan["dumps"])], "dumps")
+            run_tasks(executor, join_bucket, [(bucket, len(plan["dumps"]), out / WORK)
+                                              for bucket in range(plan["buckets"])], "buckets")
+    finally:                                                  # its processes were ended at once
+        remove_unfinished(out / WORK)
 
 
 # ---------------------------------------------------------------- the plan
@@ -243,7 +249,15 @@ def print_report(out):
     for dump in report["dumps"]:
         if dump["cut"]:
             print(f"{dump['path']}: ends too early: {dump['cut']}; what came before is kept")
-    print("\n".join(table(report)))
+    lines = report["lines"]
+    rows = [("lines read", lines), ("malformed", report["malformed"]),
+            *((f"{reason}: {REASONS[reason]}", number)
+              for reason, number in report["removed"].items()),
+            ("comments kept", report["kept"]), ("of these, duplicates", report["duplicates"]),
+            ("of these, replies to comments", report["replies"]),
+            ("pairs: replies to another person's comment that is kept, too", report["pairs"])]
+    print(table(["", "number", "of the lines"],
+                [(what, f"{number:,}", f"{number / lines:.1%}") for what, number in rows]))
     if report["pairs"] < FEW:
         print(f"\nFewer than {FEW:,} pairs: the packed corpus is left to training, which needs "
               "about 500")
@@ -251,18 +265,5 @@ def print_report(out):
         "convsim_mini.train --pairs", out / "pairs.jsonl.zst", "--cache", out / "cache"))
 
 
-def table(report):
-    """Lines of text: how many lines and comments were kept or dropped, and why."""
-    lines, rows = report["lines"], [("lines read", report["lines"])]
-    rows += [("malformed", report["malformed"])]
-    rows += [(f"{reason}: {REASONS[reason]}", number)
-             for reason, number in report["removed"].items()]
-    rows += [("comments kept", report["kept"]), ("of these, duplicates", report["duplicates"]),
-             ("of these, replies to comments", report["replies"]),
-             ("pairs: replies to another person's comment that is kept, too", report["pairs"])]
-    return [f"{name:76} {number:>15,} {number / lines:7.1%}" for name, number in rows]
-
-
 if __name__ == "__main__":
-    with errors_in_one_line():
-        main()
+    main()

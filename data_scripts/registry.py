@@ -63,7 +63,7 @@ class Archive(NamedTuple):
     without: bytes = b""
 
 
-class DataSet(NamedTuple):
+class Entry(NamedTuple):
     """What --list shows of a data set, and the files that end up in its folder below --data.
 
     kind: the reader in check.py; limit: the most bytes that an archive may expand to; extras: files
@@ -81,12 +81,8 @@ class DataSet(NamedTuple):
 
 def mirrored(url, **known):
     """An official source that is often down, then the Internet Archive's copy, if there is one."""
-    return Source(url, **known), archived(url, **known)
-
-
-def archived(url, **known):
-    """The Internet Archive's copy of a source."""
-    return Source(f"https://web.archive.org/web/20220101000000id_/{url}", **known)
+    archived = f"https://web.archive.org/web/20220101000000id_/{url}"
+    return Source(url, **known), Source(archived, **known)
 
 
 def sts_of_year(year, path, prefix="STS", all_scored=True):
@@ -101,7 +97,7 @@ def sts_of_year(year, path, prefix="STS", all_scored=True):
         for kind, count in (("input", rows if all_scored else None), ("gs", rows)):
             files.append(File(f"STS.{kind}.{of_set}.txt", count,
                               inside=f"{prefix}.{kind}.{of_set}.txt"))
-    return DataSet(
+    return Entry(
         use=f"similarity: the task of {year}, {sum(COUNTS[name].values()):,} scored pairs: "
             "evaluation --on sts",
         licence="each source's own", folder=f"{SENTEVAL}/STS/{name}", kind="sts_year", limit=SMALL,
@@ -114,7 +110,7 @@ def of_senteval(use, kind, *archives):
     archives: (sources, file → (first, inside)) or (sources, file → (first, inside), without)
     """
     rows = {name: count for files in FILES.values() for name, count in files.counts.items()}
-    return DataSet(
+    return Entry(
         use=f"{use}: evaluation --on senteval", licence="free for research",
         folder=SENTEVAL, kind=kind, limit=SMALL,
         archives=tuple(Archive(sources, tuple(
@@ -123,19 +119,17 @@ def of_senteval(use, kind, *archives):
 
 
 REGISTRY = {
-    "stsbenchmark": DataSet(
+    "stsbenchmark": Entry(
         use="similarity: evaluation --on sts, tune",
         licence="scores CC BY-SA 4.0, texts mixed",
         folder="stsbenchmark", kind="sts", limit=SMALL, extras=("readme.txt", "LICENSE.txt"),
         archives=(Archive(
-            sources=(Source(WIKI + "4/48/Stsbenchmark.tar.gz", sha256="557a86ab…"),
-                     Source("https://sbert.net/datasets/stsbenchmark.tsv.gz"),  # unpack.split_table
-                     archived(WIKI + "4/48/Stsbenchmark.tar.gz", sha256="557a86ab…")),
+            sources=mirrored(WIKI + "4/48/Stsbenchmark.tar.gz", sha256="557a86ab…"),
             files=(File("sts-train.csv", 5_749, "ac54c1da33c31dac"),
                    File("sts-dev.csv", 1_500, "510a828b4973355d"),
                    File("sts-test.csv", 1_379))),)),
 
-    "snli": DataSet(
+    "snli": Entry(
         use="entailment: the paper's second task (95 MB)",
         licence="CC BY-SA 4.0", folder="snli_1.0", kind="snli", limit=LARGE, extras=("README.txt",),
         archives=(Archive(
@@ -146,7 +140,7 @@ REGISTRY = {
                    File("snli_1.0_dev.jsonl", 10_000, "a9833ac17ba540a4"),
                    File("snli_1.0_test.jsonl", 10_000, "7bbdb0ae6dfcd8fc"))),)),
 
-    "cqa": DataSet(
+    "cqa": Entry(
         use="question ranking, SemEval Task 3 of 2016 and 2017: evaluation --on cqa",
         licence="free for research", folder="cqa", kind="cqa", limit=LARGE,
         archives=(
@@ -202,7 +196,7 @@ REGISTRY = {
                 "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"),),
         {"MRPC/msr_paraphrase_test.txt": ("e219acd7f14f7e91",)})),
 
-    "sick": DataSet(
+    "sick": Entry(
         use="entailment: evaluation --on senteval",
         licence="CC BY-NC-SA 3.0", folder=f"{SENTEVAL}/SICK", kind="sick", limit=SMALL,
         archives=(
@@ -218,7 +212,7 @@ REGISTRY = {
     "sts2014": sts_of_year(2014, "8/8c/STS2014-en-test.zip"),
     "sts2015": sts_of_year(2015, "d/da/STS2015-en-test.zip", all_scored=False),
     "sts2016": sts_of_year(2016, "9/98/STS2016-en-test.zip", "STS2016", all_scored=False),
-    "convokit-reddit-small": DataSet(
+    "convokit-reddit-small": Entry(
         use="conversations in 100 subreddits: prepare_reddit.py",
         licence="not stated", folder="reddit-corpus-small", kind="convokit", limit=LARGE,
         extras=("speakers.json", "conversations.json", "corpus.json", "index.json"),

@@ -6,15 +6,10 @@ import tarfile
 import zipfile
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from convsim_mini.common.cli import UserError, one_line
-from convsim_mini.data.formats import read_tsv
-from convsim_mini.data.layouts import Reading
 from data_scripts.dump_files import decompressed
-
-# The table of sbert.net has one column more, which names the official file.
-OFFICIAL_COLUMNS = ("genre", "dataset", "year", "sid", "score", "sentence1", "sentence2")
 
 
 class TooMuch(Exception):
@@ -39,17 +34,14 @@ class Limited:
 def unpack(archive, wanted, folder, limit):
     """Write into folder those of the files named in `wanted` that an archive holds; → their names.
 
-    The archive is a zip, a tar, sbert.net's table of the STS Benchmark, or a wanted file itself. Of
-    files with one name, the outermost is taken; what macOS adds and what is not a file is skipped.
-    Raises UserError for an archive that is damaged or that expands to more than `limit` bytes;
-    OSError if the disk fails.
+    The archive is a zip, a tar or a wanted file itself. Of files with one name, the outermost is
+    taken; what macOS adds and what is not a file is skipped. Raises UserError for an archive that
+    is damaged or that expands to more than `limit` bytes; OSError if the disk fails.
     """
     if archive.name in wanted:
         shutil.copyfile(archive, folder / archive.name)
         return {archive.name}
     with damage_told(archive, limit):
-        if archive.name.endswith(".tsv.gz"):
-            return split_table(archive, wanted, folder, limit)
         chosen = choose([name for name, _ in _members(archive, limit)], wanted)
         # listing a compressed tar means expanding it, so it is gone through twice
         for name, opened in _members(archive, limit):
@@ -71,25 +63,6 @@ def choose(names, wanted):
         if path.name in wanted and "__MACOSX" not in path.parts:
             chosen.setdefault(path.name, name)
     return chosen
-
-
-def split_table(archive, wanted, folder, limit):
-    """Split sbert.net's STS Benchmark, a gzipped table, into the official files; → their names."""
-    size, tables = 0, {}
-    for number, row in read_tsv(archive, reading=Reading(OFFICIAL_COLUMNS)):
-        try:
-            line = "\t".join(row[name] for name in OFFICIAL_COLUMNS) + "\n"
-            tables.setdefault(f"sts-{row['split']}.csv", []).append(line)
-        except (TypeError, KeyError):
-            raise UserError(f"{archive}, line {number}: expected the columns split, "
-                            f"{', '.join(OFFICIAL_COLUMNS)}") from None
-        size += len(line)
-        if size > limit:
-            raise TooMuch
-    found = tables.keys() & set(wanted)
-    for name in found:
-        Path(folder, name).write_bytes("".join(tables[name]).encode())
-    return found
 
 
 def _members(archive, limit):

@@ -25,7 +25,7 @@ from convsim_mini.core.gradcheck import numeric_gradient, relative_error
 from convsim_mini.core.layers import l2_normalize_forward
 from convsim_mini.core.losses import batch_softmax_backward, batch_softmax_forward
 from convsim_mini.core.text import tokenize
-from convsim_mini.data.split import text_key
+from convsim_mini.data.units import text_key
 from convsim_mini.data.pairs import read_rows
 from convsim_mini.data.formats import default_corpus
 

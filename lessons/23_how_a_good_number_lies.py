@@ -29,7 +29,7 @@ from convsim_mini.config import Config, ModelConfig, OptimConfig, TextConfig
 from convsim_mini.core.ranking import draw_candidates
 from convsim_mini.core.text import tokenize
 from convsim_mini.data.formats import default_corpus
-from convsim_mini.data.split import text_key
+from convsim_mini.data.units import text_key
 from convsim_mini.training.measures import model_ranks
 from convsim_mini.training.start import initial_model
 

@@ -17,9 +17,9 @@ from convsim_mini.core.ranking import draw_candidates, precision
 from convsim_mini.core.text import Vocabulary, tokenize
 from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.pairs import left_out, read_rows
-from convsim_mini.data.passes import origins_of
 from convsim_mini.data.prepare import Corpus
 from convsim_mini.data.split import SPLITS, split_pairs
+from convsim_mini.data.units import origins_of
 from convsim_mini.training.measures import model_ranks
 from convsim_mini.training.start import initial_model
 

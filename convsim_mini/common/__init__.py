@@ -1,1 +1,1 @@
-"""What all commands share: one-line errors, files written atomically, tables and figures."""
+"""What all commands share: one-line errors, lines, files written atomically, tables, figures."""

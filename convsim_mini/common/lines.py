@@ -19,6 +19,11 @@ except ImportError:
     zstd = None    # needed only for .zst files
 
 LONGEST_LINE = 1 << 24     # bytes of a line; Reddit's longest comments have 40,000 characters
+NOT_TEXT = {    # how files that are not text begin, and what to do
+    b"PK\3\4": "a zip file, such as an .xlsx; unpack it, or save the table as CSV UTF-8",
+    b"\xd0\xcf\x11\xe0": "an old Excel file; save the table as CSV UTF-8",
+    b"\x1f\x8b\x08\x08": "compressed with gzip; give it a name that ends in .gz"}
+CODE_PAGES = "cp1252", "gb18030", "big5", "shift_jis", "cp949", "cp1251"    # tried in a message
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, *([zstd.ZstdError] if zstd else []))
 
 
@@ -31,11 +36,6 @@ def open_zstd(file):
     return zstd.open(file, options={window: window.bounds()[1]})    # 31; 30 on a 32-bit system
 
 
-NOT_TEXT = {    # how files that are not text begin, and what to do
-    b"PK\3\4": "a zip file, such as an .xlsx; unpack it, or save the table as CSV UTF-8",
-    b"\xd0\xcf\x11\xe0": "an old Excel file; save the table as CSV UTF-8",
-    b"\x1f\x8b\x08\x08": "compressed with gzip; give it a name that ends in .gz"}
-CODE_PAGES = "cp1252", "gb18030", "big5", "shift_jis", "cp949", "cp1251"    # tried in a message
 SUFFIXES = {".gz": gzip.open, ".zst": open_zstd}
 
 

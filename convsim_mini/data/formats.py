@@ -21,9 +21,9 @@ from .layouts import FIELDS, Reading, is_header
 INVISIBLE = re.compile("[\0\u200b-\u200f\u2060\ufeff]")    # in names of columns
 # what R, SQL, Excel … write into empty cells of tables with a header; elsewhere "NA" may be a text
 EMPTY = {"NA", "NULL", "null", "NaN", "nan", "<NA>", "\\N", "#N/A"}
-ABOVE = re.compile(r'(?i)[ ,;|\r]*|"?sep=.*')    # a header: blank lines, Excel's delimiter
-AHEAD = 100    # lines that a cell of a .tsv may span
-MOST = 10_000  # columns
+ABOVE_HEADER = re.compile(r'(?i)[ ,;|\r]*|"?sep=.*')    # blank lines, Excel's delimiter
+LINES_AHEAD = 100    # that a cell of a .tsv may span
+MOST_COLUMNS = 10_000
 
 
 def default_corpus():
@@ -78,7 +78,7 @@ def read_tsv(path, progress=None, reading=Reading()):
 
 def _lines_of_table(path, progress, reading):
     """The lines of a table from its header on. \\r ends rows if it ends the header."""
-    lines = dropwhile(ABOVE.fullmatch, text_lines(path, progress, encoding=reading.encoding))
+    lines = dropwhile(ABOVE_HEADER.fullmatch, text_lines(path, progress, encoding=reading.encoding))
     header = next(lines, "")
     lines = chain([header], lines)
     if "\r" in header:                                        # an old Mac's
@@ -126,7 +126,7 @@ def _cells_of_tsv(lines):
     A line with a mark is read twice: cut at each tab, then with quoted cells, which counts if it
     gives all columns. Marks that do not enclose a whole cell are part of its text.
     """
-    ahead, columns = [*islice(lines, AHEAD)], 0               # columns: those of the header
+    ahead, columns = [*islice(lines, LINES_AHEAD)], 0         # columns: those of the header
     while ahead:
         cells, taken = ahead[0].split("\t") if ahead[0] else [], 1
         if '"' in ahead[0]:
@@ -232,9 +232,9 @@ def names_of_columns(table, header):
 
     table: the table's name. Raises UserError for too many names.
     """
-    if len(header) > MOST:
-        raise UserError(f"{table}: has {len(header):,} columns, expected at most {MOST:,}; keep "
-                        "only the columns that hold the texts")
+    if len(header) > MOST_COLUMNS:
+        raise UserError(f"{table}: has {len(header):,} columns, expected at most {MOST_COLUMNS:,}; "
+                        "keep only the columns that hold the texts")
     names = [" ".join(INVISIBLE.sub("", str(name)).split()) for name in header]
     if twice := [name for name, times in Counter(names).items() if name and times > 1]:
         say(f"{table}: several columns are called {', '.join(twice)}; the first is read")

@@ -58,7 +58,7 @@ def lines_of(path, name, encoding="UTF-8"):
         return Path(path).read_bytes().decode(encoding).removesuffix("\n").split("\n")
 
 
-def rows_of(path, row, records, unit="line"):
+def rows_of(path, row, records):
     """Yield each record as an object of the class `row`, a msgspec Struct.
 
     records: as in formats.py. The docstring of `row` says what is expected in a row. Raises a
@@ -66,14 +66,14 @@ def rows_of(path, row, records, unit="line"):
     """
     for number, record in records:
         if isinstance(record, ValueError):
-            raise UserError(f"{path}, {unit} {number}: {record}")
+            raise UserError(f"{path}, line {number}: {record}")
         try:
             yield msgspec.convert(record, row, strict=False)
         except msgspec.ValidationError as error:
             field = re.search(r"(\w+)`$", str(error))[1]
             found = f'{field} "{str(record[field])[:60]}"' if field in record else f"no {field}"
             expected = " ".join((row.__doc__ or "").split())
-            raise UserError(f"{path}, {unit} {number}: {found}, expected {expected}") from None
+            raise UserError(f"{path}, line {number}: {found}, expected {expected}") from None
 
 
 # ---------------------------------------------------------------- SNLI (Bowman et al. 2015)

@@ -1,18 +1,17 @@
-"""Pairs from people's own files and tables, and the paper's filters."""
+"""Pairs from people's own files and tables."""
 
 import json
-import string
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-import regex
-
 from ..common.cli import UserError, say
 from ..common.lines import chunked
 from .conversations import adjacent_turns, in_order, messages_of, replies
+from .filters import removed_by
 from .formats import EXPECTED, read_file, rows_of_table
 from .layouts import FIELDS, PAIRS, REPLIES, Reading, layout_of
 from .texts import MISSING, misread, text_of, warn_if_misread
@@ -23,19 +22,9 @@ LOOKED_AT = 100    # records that may name a column: a log's first message has n
 AUTHORS = "input_author", "response_author"
 CONVERSATION = "thread", "thread_id", "conversation_id", "dialogue_id", "dialog_id", "link_id"
 IDS = "input_id", "response_id"    # of messages that form a conversation by replies
-ASCII_LETTERS = string.ascii_letters.encode()
-LETTER = regex.compile(r"[\p{L}\p{M}]")    # vowel signs of Hindi and many others are marks
 LABELS = {"label", "labels", "score", "is_duplicate", "is_correct"}    # columns, maybe of 0 and 1
 BINARY = {"0": 0, "0.0": 0, "False": 0, "1": 1, "1.0": 1, "True": 1}
-CHAT_AS_JSON = regex.compile(r"""\[?\{["'](?:role|content|type|from|value|parts)["']:""")
-
-RULES = {    # as --text.filters_off names them
-    "no_text": "no text or, in a log, no thread or no message that it answers",
-    "long": "350 characters or more",
-    "not_alphabetic": "70% or less of the characters other than spaces are letters",
-    "link_or_mention": 'starts with "https", "/r/" or "@"',
-    "bot": 'the author\'s name contains "bot", or is AutoModerator',    # the latter is ours
-}
+CHAT_AS_JSON = re.compile(r"""\[?\{["'](?:role|content|type|from|value|parts)["']:""")
 
 
 class Pair(NamedTuple):
@@ -49,31 +38,6 @@ class Pair(NamedTuple):
     input_author: str | None = None
     response_author: str | None = None
     conversation: tuple[str, str] = ("", "")
-
-
-def removed_by(text, author=None, off=()):
-    """The rule of the paper's §3 that removes this text (a key of RULES), or None.
-
-    off: rules to skip. The paper does not say what its 70% is a share of; here it is a share of all
-    characters except white space. "no_text" is ours and always applies.
-    """
-    if not text or text.isspace():
-        return "no_text"
-    if len(text) >= 350 and "long" not in off:
-        return "long"
-    if text.isascii():                                        # deleting bytes is much faster
-        letters = len(text) - len(text.encode().translate(None, ASCII_LETTERS))
-    else:
-        letters = len(LETTER.findall(text))
-    marks = sum(map(len, text.split()))
-    if 10 * letters <= 7 * marks and "not_alphabetic" not in off:          # 0.7 is not exact
-        return "not_alphabetic"
-    if text.startswith(("https", "/r/", "@")) and "link_or_mention" not in off:
-        return "link_or_mention"
-    if author and ("bot" in (name := author.lower()) or name == "automoderator") and (
-            "bot" not in off):
-        return "bot"
-    return None
 
 
 def left_out(pair, off=()):
@@ -100,7 +64,7 @@ def read_rows(source, progress=None, reading=Reading()):
     more than 1 in 100 rows are malformed.
     """
     name, fields, records = _open_source(source, progress, reading)
-    number, bad, first, wrong = 0, 0, "", []
+    number, malformed, first, misread_texts = 0, 0, "", []
     labels = Counter()    # (column, 0, 1 or None for another value)
     for some in chunked(records, CHUNK):
         part = Part(fields, [], [], len(some))
@@ -111,25 +75,26 @@ def read_rows(source, progress=None, reading=Reading()):
             except (ValueError, TypeError) as error:
                 first = first or f"row {place}: {error}"
         number += len(some)
-        bad += len(some) - len(part.rows)
-        if bad * 100 > number:
-            raise UserError(f"{name}: {bad} of the first {number} rows are malformed, more than "
-                            f"1 in 100 (first: {first}); expected {EXPECTED}")
+        malformed += len(some) - len(part.rows)
+        if malformed * 100 > number:
+            raise UserError(f"{name}: {malformed} of the first {number} rows are malformed, more "
+                            f"than 1 in 100 (first: {first}); expected {EXPECTED}")
         labels.update((label, BINARY.get(str(row[label]))) for row in part.rows
                       for label in LABELS & row.keys())
-        wrong += filter(misread, (text for pair in part.pairs for text in pair[:len(fields)]))
+        texts = (text for pair in part.pairs for text in pair[:len(fields)])
+        misread_texts += filter(misread, texts)
         yield part
     if not number:
         raise UserError(f"{name}: no message in it answers another; expected messages with their "
                         "replies (or, to search in its texts, give --column NAME)")
-    if bad:
-        say(f"{name}: malformed rows left out: {bad} of {number:,} (first: {first})")
+    if malformed:
+        say(f"{name}: malformed rows left out: {malformed} of {number:,} (first: {first})")
     if reading.side is None:
-        warn_of_labels(name, labels)
-    warn_if_misread(name, wrong)
+        _warn_of_labels(name, labels)
+    warn_if_misread(name, misread_texts)
 
 
-def warn_of_labels(name, labels):
+def _warn_of_labels(name, labels):
     """Report on standard error columns of 0 and 1, which may mark wrong replies. labels: counts"""
     for label in sorted({label for label, _ in labels}):
         zeros, ones, others = (labels[label, value] for value in (0, 1, None))
@@ -155,12 +120,12 @@ def _open_source(source, progress, reading):
     layout, columns = layout_of(name, rows, reading)
     if layout == PAIRS:
         return name, tuple(columns.values()), records
-    wrong = []                                                # filled while pairs are read
-    messages = messages_of(records, columns, wrong)
+    malformed = []                                            # filled while pairs are read
+    messages = messages_of(records, columns, malformed)
     if "time" in columns:
         messages = in_order(messages, name)
     pairs = replies(name, messages) if layout == REPLIES else adjacent_turns(messages)
-    return name, FIELDS, chain(enumerate(pairs, start=1), wrong)
+    return name, FIELDS, chain(enumerate(pairs, start=1), malformed)
 
 
 def pair_of(row, fields=FIELDS):

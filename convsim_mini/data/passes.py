@@ -21,11 +21,13 @@ from ..core.batches import Split
 from ..core.text import UNKNOWN, tokenize
 from .formats import parts_of
 from .pairs import left_out, read_rows
-from .split import LONG, SPLITS, Origins, in_parts, text_key
+from .split import SPLITS
+from .units import Origins, origins_of, slices
 
 EXAMPLES = 3
+# the types of the raw files of `append`, by the last part of their names
 RAW = {"ids": np.int32, "offsets": np.int64, "keys": np.dtype((np.uint64, 2)),
-       "names": np.dtype((np.uint64, 2)), "long": np.dtype((bool, 2))}    # of the files of `append`
+       "names": np.dtype((np.uint64, 2)), "long": np.dtype((bool, 2))}
 
 
 class Texts(NamedTuple):
@@ -37,52 +39,62 @@ class Texts(NamedTuple):
 
     def parts(self):
         """Yield (Packed, slice) for each part of the pairs: its sentences, which pairs it is."""
-        for pairs in in_parts(len(self.origins.keys)):
+        for pairs in slices(len(self.origins.keys)):
             yield self.packed.part(2 * pairs.start, 2 * pairs.stop), pairs
 
 
+class TextsOfPart(NamedTuple):
+    """What a process makes of a Part: the pairs that the filters keep, and what they remove."""
+
+    packed: Packed       # of the sentences that are kept; ids are places in `words`
+    words: list          # each once
+    origins: Origins
+    removed: Counter     # how many pairs, by side and rule
+    lost: dict           # the last pair of each such, as written
+    examples: list       # the first pairs that are kept, as written
+
+
+# ---------------------------------------------------------------- the first pass
+
 def read_texts(paths, off, reading, folder):
-    """Do the first pass, and write files into a folder; → Texts, a report.
-
-    off: filters to skip. Processes hand over results in files, because Python waits forever if a
-    process is killed while it is sending one.
-    """
-    places = {}
+    """Do the first pass, and write files into a folder; → Texts, a report. off: filters to skip."""
+    places = {}    # word → its place
     report = {"read": 0, "malformed": 0, "removed": Counter(), "lost": {}, "examples": []}
-
-    def pairs_of_files():
-        for file, path in enumerate(paths):
-            before = bar.n
-            for part in read_rows(path, lambda at: bar.update(before + at - bar.n), reading):
-                report["read"] += part.records
-                report["malformed"] += part.records - len(part.pairs)
-                yield file, part.pairs
-
     advice = "stop other programs to free memory, and run the same command again"
+    size = sum(Path(part).stat().st_size for path in paths for part in parts_of(path))
     with (local_processes(os.cpu_count(), advice) as workers,
-          progress(total=sum(Path(part).stat().st_size for path in paths
-                             for part in parts_of(path)),
-                   desc="reading", unit="B", unit_scale=True) as bar):
-        works = ((folder / f"{number:09}", *work) for number, work in enumerate(pairs_of_files()))
+          progress(total=size, desc="reading", unit="B", unit_scale=True) as bar):
+        works = ((folder / f"{number:09}", file, pairs)
+                 for number, (file, pairs) in enumerate(_pairs_of(paths, reading, report, bar)))
         # only a few ahead; otherwise pairs would pile up before they are tokenised
         for path in map_in_order(workers, partial(_tokenize, off=off), works, 4 * os.cpu_count()):
-            packed, words, origins, removed, lost, examples = pickle.loads(path.read_bytes())
+            part = pickle.loads(path.read_bytes())
             path.unlink()
-            ours = np.array([places.setdefault(word, len(places)) for word in words], np.int32)
-            append(folder / "all", packed._replace(ids=ours[packed.ids]), **origins._asdict())
-            report["removed"].update(removed)
-            report["lost"] = lost | report["lost"]
-            report["examples"] = (report["examples"] + examples)[:EXAMPLES]
+            place = np.array([places.setdefault(word, len(places)) for word in part.words],
+                             np.int32)
+            append(folder / "all", part.packed._replace(ids=place[part.packed.ids]),
+                   **part.origins._asdict())
+            report["removed"].update(part.removed)
+            report["lost"] = part.lost | report["lost"]
+            report["examples"] = (report["examples"] + part.examples)[:EXAMPLES]
     return Texts([*places], Packed(*mapped(folder / "all", Packed._fields)),
                  Origins(*mapped(folder / "all", Origins._fields))), report
 
 
-def _tokenize(work, off=()):
-    """Do a process's work on (path, the file's number, Pairs); → the path.
+def _pairs_of(paths, reading, report, bar):
+    """Yield (a file's number, some of its Pairs); count them in the report, bytes in the bar."""
+    for file, path in enumerate(paths):
+        before = bar.n
+        for part in read_rows(path, lambda at: bar.update(before + at - bar.n), reading):
+            report["read"] += part.records
+            report["malformed"] += part.records - len(part.pairs)
+            yield file, part.pairs
 
-    It pickles of the pairs that are kept the sentences, as a Packed of places in a list of words;
-    this list; their Origins; how many are removed, by side and rule; the last of each such; and the
-    first that are kept, as written.
+
+def _tokenize(work, off=()):
+    """Do a process's work on (path, the file's number, Pairs): a TextsOfPart, pickled; → the path.
+
+    In a file, because Python waits forever if a process is killed while it is sending a result.
     """
     path, file, pairs = work
     rules = [left_out(pair, off) for pair in pairs]
@@ -90,7 +102,7 @@ def _tokenize(work, off=()):
     sentences = [tokenize(text) or [""] for pair in kept for text in pair[:2]]
     places = {word: place for place, word in enumerate(dict.fromkeys(chain(*sentences)))}
     ids = np.array([places[word] for tokens in sentences for word in tokens], np.int32)
-    path.write_bytes(pickle.dumps((
+    path.write_bytes(pickle.dumps(TextsOfPart(
         Packed(ids, offsets_of([*map(len, sentences)])), [*places],
         origins_of(sentences, [pair.conversation for pair in kept], file),
         Counter(filter(None, rules)), {rule: pair[:2] for pair, rule in zip(pairs, rules) if rule},
@@ -98,19 +110,7 @@ def _tokenize(work, off=()):
     return path
 
 
-def origins_of(sentences, conversations, file=0):
-    """The Origins of n pairs.
-
-    sentences: their 2n texts as lists of tokens; conversations: as in Pair; file: its number, so
-    that files do not mix their ids
-    """
-    texts = [" ".join(tokens) for tokens in sentences]
-    of_name = {name: text_key(f"{file} {name}") if name else 0 for name in {*chain(*conversations)}}
-    keys = np.array([*map(text_key, texts)], np.uint64)
-    names = np.array([of_name[name] for name in chain(*conversations)], np.uint64)
-    long = np.array([len(text) >= LONG for text in texts], bool)
-    return Origins(*(values.reshape(-1, 2) for values in (keys, names, long)))
-
+# ---------------------------------------------------------------- the second pass
 
 def word_counts(texts, which):
     """How often each word occurs in some of the pairs: a Counter. which: bool (n,)"""

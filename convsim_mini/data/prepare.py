@@ -13,16 +13,18 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from ..common.files import UNREADABLE, load_arrays, locked, save_arrays, workplace
+from ..common.files import locked, workplace
 from ..common.cli import UserError, one_line, say, user_errors
 from ..common.show import table
+from ..common.arrays_file import UNREADABLE, load_arrays, save_arrays
 from ..core.batches import Split
 from ..core.text import Vocabulary
+from .filters import RULES
 from .formats import default_corpus, parts_of
 from .layouts import FIELDS, Reading
-from .pairs import RULES
 from .passes import read_splits, read_texts, share_of, word_counts
-from .split import BLOCK, FEWEST, LONG, SPLITS, split_pairs, straightness
+from .split import FEWEST, SPLITS, split_pairs, straightness
+from .units import BLOCK, LONG
 
 FORMAT = 18
 ARRAYS = [f"{split}.{name}" for split in SPLITS for name in Split._fields[:3]]
@@ -39,10 +41,15 @@ class Corpus(NamedTuple):
     checksum: int
 
 
+def sources(config):
+    """The files with the pairs of a Config, and the Reading of them."""
+    return config.pairs or [default_corpus()], Reading(config.columns, config.encoding)
+
+
 def open_corpus(config, vocabulary=None):
     """The Corpus of a Config's pairs. With --init, `vocabulary` gives the ids."""
-    corpus = load_corpus(config.pairs or [default_corpus()], config.text, config.cache,
-                         Reading(config.columns, config.encoding),
+    paths, reading = sources(config)
+    corpus = load_corpus(paths, config.text, config.cache, reading,
                          vocabulary if config.init else None)
     if config.pairs_fraction == 1:
         return corpus
@@ -95,9 +102,10 @@ def corpus_report(report):
                     for text, reply in report["examples"])
     lost = []
     for rule in [*RULES][1:]:                                 # all but no_text
-        of_rule = [name for name in report["lost"] if name.endswith(rule)]
+        of_rule = [name for name in report["lost"] if name.endswith(rule)]    # "input: long", …
         if sum(report["removed"][name] for name in of_rule) > report["read"] / 100:
-            text = report["lost"][of_rule[0]][of_rule[0].startswith("response")]
+            side, pair = of_rule[0].partition(":")[0], report["lost"][of_rule[0]]
+            text = dict(zip(FIELDS, pair))[side]
             lost.append(f"Removed, for example (--text.filters_off {rule} keeps such texts): "
                         f"{one_line(text, 100)}")
     counted = table(["the corpus, after the paper's filters", ""], rows)
@@ -143,7 +151,20 @@ def _prepare(paths, text, reading, vocabulary, parts):
     parts: an empty folder for the files of these arrays
     """
     texts, report = read_texts(paths, text.filters_off, reading, parts)
-    names, keys = ", ".join(map(str, paths)), texts.origins.keys
+    names = ", ".join(map(str, paths))
+    _check_differences(names, texts.origins.keys)
+    splits = split_pairs(texts.origins)
+    report["kept"] = {split: int((splits.codes == k).sum()) for k, split in enumerate(SPLITS)}
+    report |= straightness(texts.origins, splits)
+    _check_numbers(names, report, len(splits.codes))
+    own = vocabulary or Vocabulary.of_pieces(word_counts(texts, splits.codes == 0), text.pieces)
+    found, report["unknown"] = read_splits(texts, own, splits.codes, parts)
+    arrays = [array for split in found.values() for array in split[:3]]
+    return dict(zip(ARRAYS, arrays)), {"vocabulary": dataclasses.asdict(own), "report": report}
+
+
+def _check_differences(names, keys):
+    """Raise UserError if most texts are equal. keys: as in Origins"""
     alike = {"inputs": keys[:, 0] == keys[:1, 0], "responses": keys[:, 1] == keys[:1, 1],
              "inputs and their responses": keys[:, 0] == keys[:, 1]}
     for what, equal in alike.items():
@@ -151,20 +172,19 @@ def _prepare(paths, text, reading, vocabulary, parts):
             raise UserError(f"{names}: {equal.sum():,} of {len(keys):,} {what} are the same text; "
                             "expected messages and different replies; name two other columns: "
                             "--columns INPUT RESPONSE")
-    splits = split_pairs(texts.origins)
-    kept = report["kept"] = dict(zip(SPLITS, (int((splits.codes == k).sum()) for k in range(3))))
-    report |= straightness(texts.origins, splits)
-    if min(kept.values()) < FEWEST:
-        went = ""
-        for name, number in report["removed"].most_common(2):
-            side, rule = name.split(": ")
-            off = f" (to keep them: --text.filters_off {rule})" * (rule != "no_text")
-            went += f"{number:,} of the rest were removed due to their {side}: {RULES[rule]}{off}; "
-        raise UserError(f"{names}: {len(keys):,} of {report['read']:,} pairs are left (train "
-                        f"{kept['train']}, dev {kept['dev']}, test {kept['test']}); expected at "
-                        f"least {FEWEST} in each, about 500 in all; {went}add files to --pairs, or "
-                        "pairs with other inputs")
-    own = vocabulary or Vocabulary.of_pieces(word_counts(texts, splits.codes == 0), text.pieces)
-    found, report["unknown"] = read_splits(texts, own, splits.codes, parts)
-    arrays = [array for split in found.values() for array in split[:3]]
-    return dict(zip(ARRAYS, arrays)), {"vocabulary": dataclasses.asdict(own), "report": report}
+
+
+def _check_numbers(names, report, pairs):
+    """Raise UserError if a split has too few pairs. pairs: the number that the filters keep"""
+    kept = report["kept"]
+    if min(kept.values()) >= FEWEST:
+        return
+    went = ""
+    for name, number in report["removed"].most_common(2):
+        side, rule = name.split(": ")
+        off = f" (to keep them: --text.filters_off {rule})" * (rule != "no_text")
+        went += f"{number:,} of the rest were removed due to their {side}: {RULES[rule]}{off}; "
+    raise UserError(f"{names}: {pairs:,} of {report['read']:,} pairs are left (train "
+                    f"{kept['train']}, dev {kept['dev']}, test {kept['test']}); expected at least "
+                    f"{FEWEST} in each, about 500 in all; {went}add files to --pairs, or pairs "
+                    "with other inputs")

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from ..common.cli import UserError, progress, python_m, user_errors
-from ..common.files import UNREADABLE
 from ..common.lines import read_lines
+from ..common.arrays_file import UNREADABLE
 
 HEADER = re.compile(rb"\d{1,18} (\d{1,18})")    # word2vec's: number of words, dimensions
 

@@ -3,9 +3,9 @@
 from itertools import islice
 
 from ..common.cli import progress
-from ..data.formats import default_corpus
-from ..data.layouts import FIELDS, Reading
+from ..data.layouts import FIELDS
 from ..data.pairs import left_out, read_rows
+from ..data.prepare import sources
 from ..data.texts import text_of
 from ..core.text import tokenize
 from .index import index_of
@@ -44,7 +44,8 @@ def replies_of_run(encoder, run):
 
 def pairs_of_run(config):
     """Yield the pairs (message, reply) of a run's files that the filters keep, as written."""
-    reading, off = Reading(config.columns, config.encoding), config.text.filters_off
-    for path in config.pairs or [default_corpus()]:
+    paths, reading = sources(config)
+    for path in paths:
         for part in read_rows(path, reading=reading):
-            yield from (pair[:2] for pair in part.pairs if not left_out(pair, off))
+            yield from (pair[:2] for pair in part.pairs
+                        if not left_out(pair, config.text.filters_off))

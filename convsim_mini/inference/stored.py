@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse
 
 from ..common.cli import UserError, python_m, user_errors
-from ..common.files import UNREADABLE, load_arrays, locked, new_folder, save_arrays
+from ..common.arrays_file import UNREADABLE, load_arrays, save_arrays
+from ..common.files import locked, new_folder
 from ..core.packed import Packed
 from ..core.text import Vocabulary
 from ..data.layouts import Reading

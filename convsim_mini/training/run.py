@@ -20,8 +20,8 @@ import numpy as np
 
 from ..core.arrays import to_device, to_host
 from ..fast.devices import device_module
-from ..common.files import (
-    OURS, RESTORE, UNREADABLE, checksum_of_arrays, load_arrays, locked, replace_file, save_arrays)
+from ..common.files import OURS, locked, replace_file
+from ..common.arrays_file import RESTORE, UNREADABLE, checksum_of_arrays, load_arrays, save_arrays
 from ..common.cli import UserError, harmless, python_m, user_errors
 from ..config import Config, config_from_dict
 from ..core.text import Vocabulary

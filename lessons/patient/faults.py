@@ -10,7 +10,7 @@ from convsim_mini.core import dan, model
 from convsim_mini.core.model import embed
 from convsim_mini.core.packed import Packed
 from convsim_mini.core.batches import Split
-from convsim_mini.data.split import text_key
+from convsim_mini.data.units import text_key
 
 from ..yours.exercises import EXERCISES
 from ..yours.judge import mutant

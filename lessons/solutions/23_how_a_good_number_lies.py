@@ -12,7 +12,7 @@ from prove import run_lesson, solution
 import numpy as np
 import scipy.stats
 
-from convsim_mini.data.split import text_key
+from convsim_mini.data.units import text_key
 
 lesson = run_lesson(__file__)
 

@@ -26,8 +26,8 @@ from convsim_mini.common.show import table
 from convsim_mini.core.ranking import candidate_scores, precision, true_ranks
 from convsim_mini.core.text import tokenize
 from convsim_mini.data.pairs import left_out, read_rows
-from convsim_mini.data.passes import origins_of
-from convsim_mini.data.split import SPLITS, Origins, split_pairs
+from convsim_mini.data.split import SPLITS, split_pairs
+from convsim_mini.data.units import Origins, origins_of
 from convsim_mini.evaluation import response, sts
 from convsim_mini import load
 from convsim_mini.training.options import config_of, parse

@@ -29,8 +29,8 @@ from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.layouts import Reading
 from convsim_mini.data.passes import read_splits, read_texts, word_counts
 from convsim_mini.data.prepare import Corpus
-from convsim_mini.data.split import (LEFT_OUT, SPLITS, Splits, split_pairs, straightness,
-                                     text_key)
+from convsim_mini.data.split import LEFT_OUT, SPLITS, Splits, split_pairs, straightness
+from convsim_mini.data.units import text_key
 from convsim_mini.evaluation import response
 from convsim_mini.evaluation.metrics import difference, per_cent
 from convsim_mini.evaluation.results import cell

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from convsim_mini.common.files import load_arrays, save_arrays
+from convsim_mini.common.arrays_file import load_arrays, save_arrays
 from convsim_mini.common.cli import UserError, python_m
 from convsim_mini.fast.devices import device_module
 from convsim_mini.inference.rows import rows_of_texts

@@ -16,14 +16,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from convsim_mini.common.files import load_arrays
+from convsim_mini.common.arrays_file import load_arrays
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data import pairs as pairs_module
-from convsim_mini.data import passes, prepare, split as split_module
-from convsim_mini.data.passes import origins_of, share_of
+from convsim_mini.data import passes, prepare, units
+from convsim_mini.data.passes import share_of
 from convsim_mini.data.prepare import corpus_report, load_corpus
-from convsim_mini.data.split import SPLITS, split_pairs, text_key
+from convsim_mini.data.split import SPLITS, split_pairs
+from convsim_mini.data.units import origins_of, text_key
 from convsim_mini.data.layouts import Reading
 from convsim_mini.core.text import tokenize
 
@@ -131,7 +132,7 @@ def test_the_report_accounts_for_every_line(pairs, prepared):
 def test_several_files_in_many_parts_are_one_corpus_in_their_order(
         corpus, pairs, write_tsv, prepared, tmp_path, monkeypatch):
     monkeypatch.setattr(pairs_module, "CHUNK", 70)
-    monkeypatch.setattr(split_module, "AT_ONCE", 90)
+    monkeypatch.setattr(units, "AT_ONCE", 90)
     first = write_tsv(tmp_path / "first.tsv", pairs[:2_500])
     second = tmp_path / "second.jsonl"
     second.write_text("".join(json.dumps({"input": i, "response": r}) + "\n"
@@ -261,14 +262,6 @@ def test_a_signal_while_pairs_are_prepared_says_what_is_lost_and_leaves_nothing(
 
 # ---------------------------------------------------------------- files that cannot be used
 
-def with_malformed(pairs, numbers):
-    """The pairs as TSV lines, without a tab in lines `numbers` (counted from 1)."""
-    lines = [f"{text}\t{response}\n" for text, response in pairs]
-    for number in numbers:
-        lines[number - 1] = "no tab here\n"
-    return "".join(lines)
-
-
 def test_the_share_of_malformed_lines_counts_for_each_file(pairs, write_tsv, prepared, tmp_path):
     good = write_tsv(tmp_path / "good.tsv", pairs)
     bad = tmp_path / "bad.tsv"
@@ -341,16 +334,16 @@ def test_a_disk_that_fills_up_in_either_pass_leaves_nothing(
 
     real = passes.append
     monkeypatch.setattr(pairs_module, "CHUNK", 1_000)
-    monkeypatch.setattr(split_module, "AT_ONCE", 1_000)
+    monkeypatch.setattr(units, "AT_ONCE", 1_000)
     monkeypatch.setattr(passes, "append", append)
     with pytest.raises(UserError, match="No space .*; make room there or .*--cache"):
         prepared([pair_file])
     assert caches(tmp_path / "cache") == []
 
 
-def test_a_link_is_of_the_kind_that_its_own_name_tells(pairs, prepared, tmp_path):
+def test_a_link_is_of_the_kind_that_its_own_name_tells(pairs, write_tsv, prepared, tmp_path):
     """The cache of a model hub consists of links to files without a suffix."""
-    (tmp_path / "blob").write_text(with_malformed(pairs, []), encoding="utf-8")
+    write_tsv(tmp_path / "blob", pairs)
     for name in ("link.tsv", "link.jsonl"):
         (tmp_path / name).symlink_to(tmp_path / "blob")
         paths = [*map(Path, parse_config(["--pairs", str(tmp_path / name)]).pairs)]

@@ -11,10 +11,10 @@ from convsim_mini.core.text import tokenize
 from convsim_mini.data import prepare
 from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.pairs import left_out, read_rows
-from convsim_mini.data.passes import origins_of
 from convsim_mini.data.prepare import corpus_report, load_corpus
-from convsim_mini.data.split import (
-    BLOCK, LONG, SPLITS, Origins, Splits, _units, split_pairs, text_key)
+from convsim_mini.data.split import SPLITS, Splits, split_pairs
+from convsim_mini.data.units import (
+    BLOCK, LONG, Origins, cut_into_blocks, origins_of, text_key)
 
 WORDS = "ham jam egg tea oat rye fig nut yam pea soy leek".split()
 
@@ -214,14 +214,14 @@ def test_pairs_that_do_not_fit_are_split_alone_and_it_is_told(capsys, monkeypatc
     joined = Origins(chain, np.zeros_like(chain), np.ones(chain.shape, bool))
     assert len(np.unique(split_pairs(joined).units)) < len(chain)
     assert not capsys.readouterr().err
-    monkeypatch.setattr("convsim_mini.data.split.BYTES", 10**12)
+    monkeypatch.setattr("convsim_mini.data.units.BYTES", 10**12)
     assert len(np.unique(split_pairs(joined).units)) == len(chain)
     assert "9,999 pairs without a conversation would need 1e+07 GB" in capsys.readouterr().err
 
 
 def test_a_unit_has_pairs_of_one_conversation():
     component = np.random.default_rng(0).permutation([0] * 300 + [1] * 200 + [*range(2, 60)])
-    units, cut = _units(component.astype(np.int32))
+    units, cut = cut_into_blocks(component.astype(np.int32))
     assert sorted(map(len, cut)) == [200, 300]
     owners = defaultdict(set)
     for unit, conversation in zip(units.tolist(), component.tolist()):

@@ -3,7 +3,6 @@
 Every set has three pairs, and begins with FIRST. Its lone quotation mark is like official ones.
 """
 
-import gzip
 import hashlib
 import io
 import json
@@ -101,13 +100,6 @@ def tarred(members, mode="w:gz"):
     return file.getvalue()
 
 
-def sbert_table():
-    """The STS Benchmark as sbert.net has it: one table of all splits, in another order."""
-    rows = [["split", "genre", "dataset", "year", "sid", "score", "sentence1", "sentence2"]]
-    rows += [[split, *row[:7]] for split in ("train", "dev", "test") for row in sts_rows(split)]
-    return gzip.compress(tabbed(rows))
-
-
 def archives():
     """Archive name → bytes. Each holds more than is wanted, and deeper files of the same names."""
     made = {}
@@ -122,7 +114,7 @@ def archives():
                 pack = zipped if name.endswith(".zip") else tarred
                 one = members.get(f"set/{name}")              # which is fetched without an archive
                 made[name] = pack(members | {"set/Icon\r": b""}) if one is None else one
-    return made | {"stsbenchmark.tsv.gz": sbert_table()}
+    return made
 
 
 def registry(address, contents):

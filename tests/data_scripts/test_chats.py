@@ -101,7 +101,7 @@ def test_a_name_may_have_a_colon_and_a_picture_a_caption(tmp_path):
     (["1/2/24, 9:10 mañana - ", "1/2/24, 9:10 noche - "], 0)])
 def test_the_times_of_whatsapp(stamps, seconds):
     text = "\n".join(f"{stamp}Ann: hi" for stamp in stamps)
-    first, last = (row["time"] for row in chats_of_text.whatsapp(text, "a"))
+    first, last = (message.time for message in chats_of_text.whatsapp(text, "a"))
     assert last - first == seconds
 
 
@@ -270,13 +270,13 @@ def test_slack(tmp_path):
 ])
 def test_other_files_are_refused(name, text, told, tmp_path):
     with pytest.raises(UserError, match=told):
-        chats.main([str(write(tmp_path / name, text))])
+        chats.main.__wrapped__([str(write(tmp_path / name, text))])
 
 
 def test_the_log_is_printed_or_is_a_jsonl(tmp_path, capsys):
     path = write(tmp_path / "chat.log", "12:59 <ann> hé")
     with pytest.raises(UserError, match="--out a.tsv: expected a name that ends in .jsonl"):
-        chats.main([str(path), "--out", "a.tsv"])
+        chats.main.__wrapped__([str(path), "--out", "a.tsv"])
     chats.main([str(path)])
     assert json.loads(capsys.readouterr().out) == {
         "thread": "chat.log", "speaker": "ann", "text": "hé"}

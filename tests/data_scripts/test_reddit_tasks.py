@@ -9,14 +9,12 @@ import sys
 import time
 from contextlib import suppress
 
-import numpy as np
 import psutil
 import pytest
 
-from convsim_mini.common.cli import UserError, errors_in_one_line
+from convsim_mini.common.cli import UserError
 from convsim_mini.common.lines import zstd
-from convsim_mini.data.pairs import left_out, read_rows
-from data_scripts import prepare_reddit, stats, tasks
+from data_scripts import prepare_reddit, tasks
 from data_scripts.prepare_reddit import WORK
 
 import synthetic_dumps
@@ -162,25 +160,6 @@ def test_the_report_accounts_for_every_line_and_every_comment(dumps, tmp_path, c
         assert f"{number:,}" in printed
 
 
-def test_stats_are_those_of_the_packed_pairs(whole, capsys, monkeypatch):
-    monkeypatch.setattr(stats, "AT_A_TIME", 1_000)
-    monkeypatch.setattr(stats, "LONGEST", 30)
-    stats.main([str(whole[0])])
-    printed = capsys.readouterr().out.splitlines()
-    pairs = [pair for part in read_rows(whole[0] / "pairs.jsonl.zst") for pair in part.pairs
-             if not left_out(pair)]
-    vocabulary, histograms = stats.packed(whole[0])
-    for side in stats.SIDES:
-        lengths = vocabulary.encode([getattr(pair, side) for pair in pairs]).lengths
-        assert lengths.max() > 30
-        expected = np.percentile(np.minimum(lengths, 30), stats.PERCENTILES, method="inverted_cdf")
-        assert [side, *map(str, expected)] in [row.split() for row in printed]
-    assert [histogram.sum() for histogram in histograms.values()] == [len(pairs)] * 2
-    shares = stats.coverage(vocabulary)
-    assert 0 < shares[0] and shares[-1] == pytest.approx(1) and (np.diff(shares) >= 0).all()
-    assert f"the 1,000 most frequent pieces cover {shares[999]:.1%} of the text" in printed
-
-
 # ---------------------------------------------------------------- mistakes
 
 def dump(path, lines):
@@ -231,20 +210,9 @@ def test_a_mistake_is_one_line_and_leaves_all_as_it_was(
     (tmp_path / "folder").mkdir()
     (tmp_path / "theirs" / "pairs").mkdir(parents=True)
     dump(tmp_path / name, lines)
-    with pytest.raises(SystemExit) as end, errors_in_one_line():
+    with pytest.raises(SystemExit) as end:
         prepare_reddit.main([name, *arguments] + ["--out", "out"] * ("--out" not in arguments))
     (line,) = capsys.readouterr().err.splitlines()
     assert end.value.code == 2 and line.startswith("error: ")
     assert re.search(words, line.removeprefix("error: ")), line
     assert not any(path.name == "pairs.jsonl.zst" for path in tmp_path.rglob("*"))
-
-
-@pytest.mark.parametrize("text", [None, "[]", '{"lines": 0}'])
-def test_stats_of_what_is_no_report_or_holds_no_pairs(tmp_path, text):
-    if text:
-        (tmp_path / "report.json").write_text(text)
-    with pytest.raises(UserError, match="report.json: cannot be read"):
-        stats.main([str(tmp_path)])
-    prepare_reddit.prepare([dump(tmp_path / "RC", [GOOD])], tmp_path / "out", 1, None)
-    with pytest.raises(UserError, match="holds 0 pairs, too few"):
-        stats.main([str(tmp_path / "out")])

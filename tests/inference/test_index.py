@@ -14,7 +14,7 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.core.ranking import settled
 from convsim_mini.core.text import tokenize
 from convsim_mini.data import texts as data_texts
-from convsim_mini.common import files
+from convsim_mini.common import arrays_file
 from convsim_mini.fast.threads import product
 from convsim_mini.inference.index import index_of, nearest
 from convsim_mini.inference.rows import rows_of_file, rows_of_texts
@@ -265,12 +265,12 @@ def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
         (tmp_path / FILE).write_bytes(changed)
         refused(mapped=())
     (tmp_path / FILE).write_bytes(whole)
-    arrays, about = files.load_arrays(tmp_path / FILE)
+    arrays, about = arrays_file.load_arrays(tmp_path / FILE)
     for wrong in ({}, about | {"made_by": []}, about | {"holds": "line"}, about | {"holds": 7}):
-        files.save_arrays(tmp_path / FILE, arrays, wrong)
+        arrays_file.save_arrays(tmp_path / FILE, arrays, wrong)
         refused()
     for name in ("vectors", "begins"):                        # of one row less
-        files.save_arrays(tmp_path / FILE, arrays | {name: arrays[name][1:]}, about)
+        arrays_file.save_arrays(tmp_path / FILE, arrays | {name: arrays[name][1:]}, about)
         refused()
     (tmp_path / FILE).unlink()
     refused()
@@ -326,7 +326,7 @@ def test_an_interrupted_index_or_addition_leaves_what_was_there(
 
     def interrupted(make, text):
         with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, UserError)):
-            patch.setattr(files, "save_file", stopped)
+            patch.setattr(arrays_file, "save_file", stopped)
             make(encoder, rows_of_texts([text]), tmp_path / "index")
 
     interrupted(build_index, "one")

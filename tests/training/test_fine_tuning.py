@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from convsim_mini import train
-from convsim_mini.common.files import load_arrays, save_arrays
+from convsim_mini.common.arrays_file import load_arrays, save_arrays
 from convsim_mini.config import Config
 from convsim_mini.data.prepare import open_corpus
 from convsim_mini.training.run import describe, load_run

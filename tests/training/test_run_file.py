@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from convsim_mini.common import files
+from convsim_mini.common import arrays_file
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
 from convsim_mini import load
@@ -58,18 +58,18 @@ def test_a_changed_byte_is_noticed(run_copy):
     ("settings.task", "multitask"), ("vocabulary", None), ("vocabulary.pieces", ["a"]),
     ("vocabulary.counts", ["a"] * 300), ("measured", 3)])
 def test_a_forged_run_is_told(run_copy, place, value):
-    arrays, about = files.load_arrays(run_copy / MODEL)
+    arrays, about = arrays_file.load_arrays(run_copy / MODEL)
     *groups, name = place.split(".")
     functools.reduce(dict.get, groups, about)[name] = value
-    files.save_arrays(run_copy / MODEL, arrays, about)
+    arrays_file.save_arrays(run_copy / MODEL, arrays, about)
     with pytest.raises(UserError, match="safetensors: is damaged or incomplete .*; restore it, or"):
         load(run_copy)
 
 
 def test_a_file_of_another_format_is_refused(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(files, "FORMAT", 8)
-        files.save_arrays(tmp_path / MODEL, {"a": np.zeros(3)}, {})
+        patch.setattr(arrays_file, "FORMAT", 8)
+        arrays_file.save_arrays(tmp_path / MODEL, {"a": np.zeros(3)}, {})
     with pytest.raises(UserError, match="another version .*format 8, expected 11"):
         load_run(tmp_path)
 
@@ -77,8 +77,8 @@ def test_a_file_of_another_format_is_refused(tmp_path, monkeypatch):
 def test_arrays_are_whole_however_they_lie(tmp_path):
     arrays = {"strided": np.arange(60.).reshape(6, 10)[::2, ::3], "columns": np.eye(3, 5).T,
               "one": np.zeros(1, np.float16), "number": np.array(3), "none": np.zeros((0, 4), "f4")}
-    files.save_arrays(tmp_path / "a.safetensors", arrays, {"step": 3})
-    found, about = files.load_arrays(tmp_path / "a.safetensors")
+    arrays_file.save_arrays(tmp_path / "a.safetensors", arrays, {"step": 3})
+    found, about = arrays_file.load_arrays(tmp_path / "a.safetensors")
     assert about["step"] == 3 and found.keys() == arrays.keys()
     for name in arrays:
         np.testing.assert_array_equal(found[name], arrays[name], strict=name != "number")

@@ -5,11 +5,9 @@ import pytest
 
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
-from convsim_mini.config import ModelConfig
 from convsim_mini.core.arrays import to_device, to_host
 from convsim_mini.core.model import Model, encoder_forward, loss_and_gradients
 from convsim_mini.core.optim import SGD, Adaptive
-from convsim_mini.core.packed import Packed
 from convsim_mini.core.batches import Batch
 from convsim_mini.fast.devices import device_module
 from convsim_mini import load
@@ -18,22 +16,13 @@ from convsim_mini.training import monitor
 from convsim_mini.training.run import describe, read_log
 
 from conftest import SMALL, command, parse_config
+from test_kernels import MODELS
+from twin_cases import sentences
 
 pytestmark = pytest.mark.gpu
 TOLERANCE = {np.float64: 1e-10, np.float32: 1e-5}
-LENGTHS = np.random.default_rng(5).integers(1, 9, 12)
-IDS = Packed(np.random.default_rng(6).integers(0, 20, LENGTHS.sum()).astype(np.int32),
-             np.concatenate([[0], np.cumsum(LENGTHS)]))
+IDS = sentences(np.random.default_rng(5), [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8])
 NLI_BATCH = Batch(IDS, labels=np.arange(6) % 3, task="classes")
-
-
-TRANSFORMER = {"encoder": "transformer", "embedding_dim": 8, "layers": [6], "heads": 2,
-               "hidden": 12, "transformer_layers": 2, "dropout": 0.2}
-MODELS = {
-    "dan": ModelConfig(embedding_dim=8, layers=[6], response_hidden=[5]),
-    "transformer": ModelConfig(**TRANSFORMER),
-    "bag": ModelConfig(**TRANSFORMER, bag=True),
-}
 
 
 @pytest.mark.parametrize("optimizer", [SGD, Adaptive])
@@ -47,8 +36,8 @@ def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
     params = {key: p.astype(dtype) for key, p in params.items()}
     results = []
     for xp in (np, cupy):
-        model = Model(to_device({key: p.copy() for key, p in params.items()}, xp), MODELS[name], 20,
-                      np.arange(0, 400, 40))                  # of 20 · left + right
+        model = Model(to_device({key: p.copy() for key, p in params.items()}, xp), MODELS[name], 9,
+                      np.arange(0, 62, 3))                    # of 9 · left + right
         u, _ = encoder_forward(model, IDS)
         loss, grads = loss_and_gradients(model, Batch(IDS), (3,))
         of_nli, nli_grads = loss_and_gradients(model, NLI_BATCH, (4,))

@@ -52,7 +52,7 @@ def cases(device):
 def measure(name, case, rounds, profiled):
     """Table rows of a case; of PyTorch's DAN the better number of threads."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "batches.npz")
+        path = Path(folder, "batches.pickle")
         padding = contenders.prepare(case, path, contenders.pair_files())
         if profiled:
             print(f"\n{name}", in_a_process("--profile", json.dumps(case), path), sep="\n")

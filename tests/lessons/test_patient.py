@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import cache
 
 import pytest
 
@@ -44,7 +45,8 @@ def test_a_run_has_the_evidence_of_its_own_faults_and_of_no_other(name):
                    for word in FAULTS if word not in faults)
 
 
-def test_it_measures_counts_and_judges(command):
+def test_it_measures_counts_and_judges(command, monkeypatch):
+    monkeypatch.setattr(patient, "admit", cache(patient.admit))    # trained once
     name, chart = NAMES["scale-1"], command(NAMES["scale-1"])[1]
     assert all(f"    {word} " in chart for word in ("gap", *FAULTS, *patient.MEASUREMENTS))
     assert "first layer, last step" in command(name, "ask", "steps", "scores")[1]

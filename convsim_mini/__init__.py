@@ -41,7 +41,7 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
     """
     import msgspec
 
-    from .common.cli import print_anything
+    from .common.cli import UserError, path_of, print_anything
     from .evaluation.after_training import sts_of, summary
     from .inference.sentence_encoder import encoder_of
     from .train import train
@@ -50,13 +50,16 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
 
     print_anything()
     with (TemporaryDirectory(prefix="convsim_mini-") if run is None else nullcontext(run)) as place:
-        folder = Path(place).expanduser().absolute()
+        folder = path_of(place).absolute()
         given = {**settings, "run": folder, "pairs": [folder / PAIRS]}    # not those of --init
         if not isinstance(columns := settings.get("columns", ""), str):
             given["columns"] = [*map(str, columns or ())]     # pandas may have numbers
         config = config_of(msgspec.to_builtins(given, enc_hook=str))    # paths, NumPy's numbers
         sts_of(config.data)                                   # now, so that mistakes show early
-        trained = train(config, pairs=[] if pairs is None else pairs)
+        try:
+            trained = train(config, pairs=[] if pairs is None else pairs)
+        except UserError as error:                            # the copy is gone by now
+            raise UserError(str(error).replace(str(folder / PAIRS), "pairs")) from None
         tables, next_steps = summary(trained)
         print(tables, *[next_steps] if run else [], sep="\n\n")
         encoder = encoder_of(trained)

@@ -11,10 +11,9 @@ if not __package__:
 
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 from .fast.threads import use_all_cores
-from .common.cli import errors_in_one_line, one_line, parser_of, positive_int
+from .common.cli import errors_in_one_line, one_line, parser_of, path_of, positive_int
 from .data.layouts import Reading
 from .inference.replies import best_replies, replies_of_run
 from .inference.sentence_encoder import encoder_of, warn_if_unknown
@@ -48,9 +47,9 @@ def talk(index, k):
 def main(argv=None):
     """The command: open the replies, then answer each message."""
     parser = parser_of("chat", __doc__)
-    parser.add_argument("--replies", type=Path, metavar="FILE", help="take the replies from FILE "
-                        "(lines, a table, or an index that `encode --replies` made), not from the "
-                        "run's first 200,000 pairs")
+    parser.add_argument("--replies", type=path_of, metavar="FILE", help="take the replies from "
+                        "FILE (lines, a table, or an index that `encode --replies` made), not from "
+                        "the run's first 200,000 pairs")
     parser.add_argument("--columns", nargs=2, metavar=("INPUT", "RESPONSE"), default=(),
                         help="the columns of FILE that hold messages and replies")
     parser.add_argument("--encoding", metavar="NAME", default="utf-8", help="the encoding of FILE")

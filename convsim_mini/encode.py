@@ -14,11 +14,10 @@ if not __package__:
 
 import json
 from itertools import islice
-from pathlib import Path
 
 from .fast.threads import use_all_cores
 from .common.cli import (
-    UserError, errors_in_one_line, one_line, parser_of, positive_int, progress)
+    UserError, errors_in_one_line, one_line, parser_of, path_of, positive_int, progress)
 from .common.files import OURS_NPY, check_replaceable, write_rows
 from .common.lines import chunked
 from .common.show import table
@@ -38,14 +37,14 @@ def parse_options(argv):
     parser = parser_of("encode", __doc__, "--device")
     parser.add_argument("texts", nargs="*", metavar="SENTENCE",
                         help="if none is given, and no --file, lines of standard input are read")
-    parser.add_argument("--file", type=Path, metavar="FILE",
+    parser.add_argument("--file", type=path_of, metavar="FILE",
                         help="read sentences from FILE: lines or a table; plain, .gz or .zst")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--search", type=Path, metavar="FILE",
+    what.add_argument("--search", type=path_of, metavar="FILE",
                       help="print the rows of FILE that are nearest to each sentence")
-    what.add_argument("--index", type=Path, metavar="DIR", help="with --file: store its rows and "
-                      "their vectors in a new folder DIR; otherwise: search in DIR")
-    what.add_argument("--out", type=Path, metavar="FILE",
+    what.add_argument("--index", type=path_of, metavar="DIR", help="with --file: store its rows "
+                      "and their vectors in a new folder DIR; otherwise: search in DIR")
+    what.add_argument("--out", type=path_of, metavar="FILE",
                       help="write the vectors to FILE as .npy: float32 (sentences, dimension)")
     parser.add_argument("--add", action="store_true",
                         help="add those rows of --file to --index that it does not hold yet")

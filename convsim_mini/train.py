@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from .common.files import write_text
-from .common.cli import ENDING, UserError, errors_in_one_line, handling, user_errors
+from .common.cli import ENDING, UserError, errors_in_one_line, handling, path_of, user_errors
 from .data.prepare import corpus_report, open_corpus
 from .core.arrays import array_module, to_device
 from .core.loop import train_steps
@@ -57,6 +57,7 @@ def resume(folder, workers=SINGLE_WORKER, device=None):
     that was never stopped. A finished run is not changed. Raises UserError if the run's files, its
     pairs or its NLI data are missing or changed, or if another process is training in its folder.
     """
+    folder = path_of(folder)
     with workers.in_turn():
         run = describe(newest(folder))    # before the lock, which would make a mistyped folder
     with training_in(folder) if workers.rank == 0 else nullcontext():
@@ -147,7 +148,9 @@ def run_steps(run, tasks, dev, workers=SINGLE_WORKER):
                 monitor.checkpoint(done, model, optimizer.state, due)
                 workers.wait()
             if stopping:
-                raise KeyboardInterrupt(*signals[:1])
+                break
+        if workers.agree(bool(signals)):                      # perhaps during the last checkpoint
+            raise KeyboardInterrupt(*signals[:1])
 
 
 def optimizer_of(run, model):
@@ -185,7 +188,8 @@ def finish(run, corpus):
     if run.config.half:
         params = {name: in_16_bits(p) for name, p in model.params.items()}
         model = model._replace(params=params)
-    save_run(run._replace(model=model, state={}))
+    measured = describe(run.folder / TRAINING).measured
+    save_run(run._replace(model=model, state={}, measured=measured))
     (run.folder / TRAINING).unlink()
 
 

@@ -6,18 +6,17 @@
 if not __package__:
     raise SystemExit("run it by name, in the repository: python -m convsim_mini.tune")
 
-from pathlib import Path
 
 import numpy as np
 from scipy.optimize import minimize
 
-from .common.cli import UserError, errors_in_one_line, parser_of
+from .common.cli import UserError, errors_in_one_line, parser_of, path_of
 from .evaluation import sts
 from .evaluation.results import Measured, show
 from .core.model import embed
 from .core.layers import l2_normalize_backward, l2_normalize_forward
 from .inference.sentence_encoder import encoder_of
-from .training.run import load_run, save_tuned
+from .training.run import finished, load_run, save_tuned
 
 # For `fit` (ours): as good on dev as values chosen by cross-validation on STS train.
 STRENGTH, ITERATIONS = 0.3, 4
@@ -103,13 +102,15 @@ def main(argv=None):
     """The command: learn on STS train without dev's pairs, then measure on dev."""
     parser = parser_of("tune", __doc__, "--device",
                        help="the run's folder; the matrix is added to the run")
-    parser.add_argument("--data", type=Path, help="folder with stsbenchmark/")
+    parser.add_argument("--data", type=path_of, help="folder with stsbenchmark/")
     options = parser.parse_intermixed_args(argv)
+    run = load_run(options.run, options.device)
+    if not finished(run.folder):                              # training would write over the matrix
+        raise UserError(f"{run.folder}: its training is not finished; wait for it or resume it")
     both = sts.find(options.data).get(sts.GENRES)
     if not both:
         raise UserError("--data: name the folder that holds train and dev of the STS Benchmark")
     train, dev = map(sts.read, both)
-    run = load_run(options.run, options.device)
     in_dev = set(zip(dev.sentences1, dev.sentences2))
     kept = np.array([pair not in in_dev for pair in zip(train.sentences1, train.sentences2)])
     u1, u2 = (embed(run.model, run.vocabulary.encode(side)).astype(np.float64)[kept]

@@ -21,7 +21,7 @@ import duckdb
 from tqdm import tqdm
 
 from convsim_mini.common.cli import (
-    Parser, UserError, errors_in_one_line, positive_int, python_m, user_errors)
+    Parser, UserError, errors_in_one_line, path_of, positive_int, python_m, user_errors)
 from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.common.files import OURS, check_folder, locked, replace_file, write_text
@@ -45,10 +45,10 @@ FEW = 5_000                                  # pairs; fewer may leave a split to
 def main(arguments=None):
     """The command."""
     parser = Parser("data_scripts.prepare_reddit", __doc__)
-    parser.add_argument("inputs", nargs="+", type=Path, metavar="INPUT",
+    parser.add_argument("inputs", nargs="+", type=path_of, metavar="INPUT",
                         help="a dump (RC_YYYY-MM: plain, gzip, bzip2, xz, zstd), a folder of them, "
                              "or a ConvoKit corpus")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR",
+    parser.add_argument("--out", type=path_of, required=True, metavar="DIR",
                         help="folder for the pairs")
     parser.add_argument("--workers", type=positive_int, default=os.cpu_count(), metavar="N",
                         help="processes on this machine (default: one per core)")

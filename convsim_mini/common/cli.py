@@ -71,6 +71,18 @@ def user_errors(where, advice, errors=OSError):
         raise UserError(f"{where} ({one_line(reason)}); {advice}") from None
 
 
+def path_of(name):
+    """The Path of a file or folder that a user names; ~ is the home folder. Raises UserError."""
+    with user_errors(f"{str(name):.300}: is not the name of a file or folder",
+                     "expected a text or a Path", (TypeError, ValueError)):
+        if not name or b"\0" in os.fsencode(name):
+            raise ValueError("it is empty or holds a zero")
+        path = Path(os.path.expanduser(name))
+        if path.parts[:1] == ("~",):                              # as in some containers, in cron
+            raise ValueError("there is no home folder")
+        return path
+
+
 # ---------------------------------------------------------------- options and hints
 
 class Parser(argparse.ArgumentParser):
@@ -83,13 +95,6 @@ class Parser(argparse.ArgumentParser):
         super().__init__(f"python -m {prog}", description=(doc or "").partition("\n")[0],
                          allow_abbrev=False, **kwargs)
         self.color = False                                    # Python 3.14's control characters
-
-    def parse_known_args(self, args=None, namespace=None):
-        """As argparse does, but ~/ is the home folder in --run=~/mine, too, as no shell has it."""
-        begin = re.compile(r"\A(--[\w.-]+=)?~(?=/)")
-        args = [begin.sub(lambda found: (found[1] or "") + os.path.expanduser("~"), arg)
-                for arg in (sys.argv[1:] if args is None else args)]
-        return super().parse_known_args(args, namespace)
 
     def error(self, message):
         """Called by argparse for a wrong command line."""
@@ -110,7 +115,7 @@ def parser_of(command, doc, *options, **of_run):
     options: names from OF_RUNS; of_run: further settings of the argument RUN
     """
     parser = Parser(f"convsim_mini.{command}", doc)
-    parser.add_argument("run", type=Path, **{"help": "the run's folder", **of_run})
+    parser.add_argument("run", type=path_of, **{"help": "the run's folder", **of_run})
     for option in options:
         parser.add_argument(option, **OF_RUNS[option])
     return parser

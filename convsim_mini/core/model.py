@@ -189,8 +189,9 @@ def loss_and_gradients(model, batch, key=(), weight=1.0, others=None):
 
 
 def one_column(sentences):
-    """The sentences, unchanged. Raises TypeError for a table or a dict, or for bytes."""
-    if isinstance(sentences, (Mapping, bytes)) or hasattr(sentences, "columns"):
+    """The sentences, unchanged. Raises TypeError for a table, a dict, bytes, or a single value."""
+    if isinstance(sentences, (Mapping, bytes)) or hasattr(sentences, "columns") or (
+            not hasattr(sentences, "__iter__")):
         raise TypeError(f"sentences: a {type(sentences).__name__}; expected texts, or one column "
                         "of a table")
     return sentences

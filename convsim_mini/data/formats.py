@@ -210,7 +210,11 @@ def rows_of_table(table):
         names = names_of_columns("the table", table.schema.names)
         own = [k for k, name in enumerate(names) if name and name[:14] != "__index_level_"]
         return table.rename_columns(names).select(own).to_pylist()
-    return table.to_dicts() if hasattr(table, "to_dicts") else map(_row, table)    # polars
+    if hasattr(table, "to_dicts"):                            # polars
+        return table.to_dicts()
+    with user_errors(f"a {type(table).__name__} has no rows",
+                     "give pairs, a table or a file's name", TypeError):
+        return map(_row, iter(table))
 
 
 def _row(row):

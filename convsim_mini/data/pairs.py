@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -156,7 +156,7 @@ def write_pairs(pairs, path, reading=Reading()):
     """Write the pairs of files or of a table into a .jsonl, under reading's columns."""
     names = (*(reading.columns or FIELDS), *AUTHORS, CONVERSATION[0])
     pairs = [*pairs] if isinstance(pairs, Iterator) else pairs    # such as a folder's glob
-    if hasattr(pairs, "__len__") and not len(pairs):
+    if isinstance(pairs, Sized) and not len(pairs):
         raise UserError("pairs is empty; give 500 pairs or more")
     several = pairs if isinstance(pairs, (list, tuple)) else [pairs]
     if not all(isinstance(one, (str, Path)) for one in several):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..common.files import locked, workplace
-from ..common.cli import UserError, one_line, say, user_errors
+from ..common.cli import UserError, one_line, path_of, say, user_errors
 from ..common.show import table
 from ..common.arrays_file import UNREADABLE, load_arrays, save_arrays
 from ..core.batches import Split
@@ -62,7 +62,7 @@ def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
     paths: files of pairs; reading: as in `read_rows`; vocabulary: gives the ids; None: the corpus
     gets its own. Raises UserError if files cannot be read or hold too few pairs.
     """
-    folder = Path(cache).expanduser()
+    folder = path_of(cache)
     path = folder / f"{_cache_key(paths, text, reading, vocabulary)}.safetensors"
     if corpus := _open(path):
         return corpus

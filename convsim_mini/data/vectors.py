@@ -3,11 +3,10 @@
 import codecs
 import re
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 
-from ..common.cli import UserError, progress, python_m, user_errors
+from ..common.cli import UserError, path_of, progress, python_m, user_errors
 from ..common.lines import read_lines
 from ..common.arrays_file import UNREADABLE
 
@@ -21,7 +20,7 @@ def vectors_of(path, words):
     token vectors with its tokenizer, as a folder of model2vec or WordLlama, where a word gets the
     mean of its tokens. Raises UserError.
     """
-    path = Path(path).expanduser()
+    path = path_of(path)
     advice = "expected word vectors: --model.start FILE"
     with user_errors(f"{path}: cannot be read", advice, UNREADABLE):
         if path.is_dir() or path.suffix == ".safetensors":

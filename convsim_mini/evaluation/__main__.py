@@ -9,9 +9,8 @@ runs' curves on dev, and all figures as figures.csv.
 
 import sys
 from contextlib import nullcontext, redirect_stdout
-from pathlib import Path
 
-from ..common.cli import UserError, errors_in_one_line, parser_of
+from ..common.cli import UserError, errors_in_one_line, parser_of, path_of
 from ..common.files import new_folder
 from ..training.run import load_run
 from . import EVALUATIONS
@@ -27,13 +26,13 @@ def main(argv=None):
     """The command: print every table as soon as it is measured."""
     parser = parser_of("evaluation", __doc__, "--device", "--json", nargs="+",
                        help="the runs' folders")
-    parser.add_argument("--data", type=Path, help="folder with any of stsbenchmark/, snli_1.0/, "
+    parser.add_argument("--data", type=path_of, help="folder with any of stsbenchmark/, snli_1.0/, "
                         "cqa/ and senteval/; without it, the package's own small sets and the "
                         "run's NLI data are used")
     parser.add_argument("--on", nargs="+", choices=EVALUATIONS, default=[*EVALUATIONS],
                         help=f"tasks to measure (default: all; senteval takes minutes): {TASKS}")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="write the tables as a page, with "
-                        "figures, and every figure as CSV, into a new folder")
+    parser.add_argument("--out", type=path_of, metavar="DIR", help="write the tables as a page, "
+                        "with figures, and every figure as CSV, into a new folder")
     options, shown = parser.parse_intermixed_args(argv), []
     if options.data and not options.data.is_dir():
         raise UserError(f"--data {options.data}: is not a folder")

@@ -9,11 +9,10 @@ hit@5: for how many queries a right one is among the best 1 or 5, in per cent; M
 last.
 """
 
-from pathlib import Path
 
 import numpy as np
 
-from ..common.cli import UserError, errors_in_one_line, parser_of, user_errors
+from ..common.cli import UserError, errors_in_one_line, parser_of, path_of, user_errors
 from ..core.ranking import settled
 from ..data.layouts import Reading
 from ..data.texts import text_of
@@ -89,8 +88,8 @@ def lead(found):
 def main(argv=None):
     """The command: print the table and who is ahead."""
     parser = parser_of("evaluation.search", __doc__, "--device")
-    parser.add_argument("rows", type=Path, help="the file to search in")
-    parser.add_argument("queries", type=Path, help=f'a table with "{QUERY}" and "{RIGHT}"')
+    parser.add_argument("rows", type=path_of, help="the file to search in")
+    parser.add_argument("queries", type=path_of, help=f'a table with "{QUERY}" and "{RIGHT}"')
     parser.add_argument("--column", metavar="NAME", dest="columns", nargs=1, default=(),
                         help="which column of ROWS to search in, if its name is not a known one")
     parser.add_argument("--encoding", default="utf-8", help="of both files (default: utf-8)")

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ..common.files import new_folder, write_text
-from ..common.cli import errors_in_one_line, parser_of
+from ..common.cli import errors_in_one_line, parser_of, path_of
 from ..config import TITLES
 from ..core.model import ENCODERS, TABLE
 from ..evaluation import sts
@@ -82,7 +82,7 @@ def card(run, folder, measured, bits):
 def main(argv=None):
     """The command: write the folder, measure it and the run, and write its card."""
     parser = parser_of("export", __doc__)
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR",
+    parser.add_argument("--out", type=path_of, required=True, metavar="DIR",
                         help="the folder to write; it must be new or empty")
     parser.add_argument("--tuned", action="store_true", help="use the matrix that `tune` learned")
     parser.add_argument("--int8", action="store_true",

@@ -6,6 +6,7 @@ A search is exact: it reads every vector.
 import json
 from functools import cached_property
 from itertools import chain, repeat
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,8 +43,8 @@ def weight_of(words, replies=False):
     """The weight of words next to meaning: as given or, for None, ours. Raises UserError."""
     if words is None:
         return WORDS_OF_REPLIES if replies else WORDS
-    if not 0 <= words < np.inf:
-        raise UserError(f"words {words}: expected a finite weight of 0 or more")
+    if not isinstance(words, Real) or not 0 <= words < np.inf:
+        raise UserError(f"words {words!r:.60}: expected a finite weight of 0 or more")
     return words
 
 
@@ -95,8 +96,8 @@ class Index:
         Raises UserError if top is below 1 or words below 0.
         """
         weight = weight_of(words, self.held.replies)
-        if top < 1:
-            raise UserError(f"top {top}: expected 1 row or more")
+        if not isinstance(top, Integral) or top < 1:
+            raise UserError(f"top {top!r:.60}: expected a whole number, 1 or more")
         found: list[list[Hit]] = []
         for part in chunked(sentences, AT_ONCE):              # scores of all rows: (q, n)
             meanings = product(self.vectors, self.encoder.encode(part).T).T

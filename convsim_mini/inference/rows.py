@@ -7,8 +7,9 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from ..common.cli import UserError
+from ..common.cli import UserError, path_of
 from ..common.lines import text_lines
+from ..core.model import one_column
 from ..data.formats import FORMATS, KINDS, kind_of
 from ..data.layouts import Reading
 from ..data.pairs import read_rows
@@ -41,9 +42,9 @@ def rows_of_texts(texts, reading=Reading()):
 def rows_of(source, reading=Reading()):
     """The Rows of a file (its name), a table as in `rows_of_table`, or an iterable of texts."""
     if isinstance(source, (str, Path)):
-        return rows_of_file(Path(source).expanduser(), reading)
+        return rows_of_file(path_of(source), reading)
     if not (hasattr(source, "columns") or isinstance(source, Mapping)):
-        source = [*source]
+        source = [*one_column(source)]
         if source and (isinstance(source[0], (str, bytes)) or not hasattr(source[0], "__len__")):
             return rows_of_texts(source, reading)
     return _rows_of_table(source, reading)

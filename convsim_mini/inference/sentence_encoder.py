@@ -97,11 +97,13 @@ class SentenceEncoder(BiEncoder):
 
         sentences: one; or a list, which gives a list of such lists; words: as in Index.search
         """
+        if not isinstance(index, Index):
+            raise TypeError(f"{index!s:.60}: expected an Index, as `index` makes, then sentences")
         if index.encoder.identity != self.identity:
             raise ValueError("another run made the index; search it with that run's encoder")
         if isinstance(sentences, str):
             return index.search([sentences], k, words)[0]
-        return index.search([*texts_of(sentences)], k, words)
+        return index.search([*texts_of(one_column(sentences))], k, words)
 
     def scores(self, a: str | Iterable[str], b: str | Iterable[str], words: float = WORDS
                ) -> np.ndarray:

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
-from ..common.cli import UserError, python_m, user_errors
+from ..common.cli import UserError, path_of, python_m, user_errors
 from ..common.arrays_file import UNREADABLE, load_arrays, save_arrays
 from ..common.files import locked, new_folder
 from ..core.packed import Packed
 from ..core.text import Vocabulary
+from ..data.formats import parts_of
 from ..data.layouts import Reading
 from ..data.texts import id_of, text_of
 from .index import Index, index_of, index_with
@@ -42,15 +43,16 @@ def open_index(folder, encoder, mapped=("vectors", "rows")):
     """
     again = f"make another: {python_m('convsim_mini.encode RUN --file FILE --index DIR')}"
     with user_errors(f"{folder}: is not an index", again, UNREADABLE):
-        arrays, about = load_arrays(Path(folder, FILE).expanduser(), again, mapped=mapped)
+        arrays, about = load_arrays(path_of(folder) / FILE, again, mapped=mapped)
         differ = [name for name, value in encoder.identity.items()
                   if about["made_by"].get(name) != value]
         if differ:
             raise UserError(f"{folder}: was made by another run or with other options (different: "
                             f"{', '.join(differ)}); use that run and its options, or {again}")
         vectors, begins = arrays["vectors"], arrays["begins"]
-        if vectors.shape != (len(begins) - 1, encoder.dimension):
-            raise ValueError(f"it holds {len(begins) - 1} rows, vectors {vectors.shape}")
+        found, expected = (vectors.shape, vectors.dtype), (len(begins) - 1, encoder.dimension)
+        if found != (expected, np.float32):
+            raise ValueError(f"its vectors are {found}, expected {expected}")
         words = arrays["words"].tobytes().decode().split("\n")
         # a text without words has UNKNOWN, so the parts determine the shape
         columns = scipy.sparse.csc_matrix(tuple(arrays[name] for name in CSC))
@@ -64,7 +66,8 @@ def index_at(encoder, source, reading=Reading()):
 
     Raises UserError, also if a folder's Index is of messages and `reading` asks for replies.
     """
-    if not (isinstance(source, (str, Path)) and Path(source, FILE).expanduser().is_file()):
+    if not isinstance(source, (str, Path)) or parts_of(path_of(source)) != [path_of(source)] or (
+            not path_of(source).is_dir()):
         return index_of(encoder, rows_of(source, reading))
     index = open_index(source, encoder)
     if reading.side == 1 and not index.held.replies:
@@ -90,8 +93,8 @@ def add_to_index(encoder, rows, folder, key=None):
     adding rows.
     """
     folder = Path(os.path.realpath(folder))
-    if not folder.is_dir():                                   # the lock would make it
-        raise UserError(f"{folder}: is not there; name an index, or make one without --add")
+    if not Path(folder, FILE).is_file():                      # the lock would make the folder
+        raise UserError(f"{folder}: is not an index; name one, or make one without --add")
     busy = f"{folder}: another process is adding rows; wait until it has finished, and try again"
     with locked(folder, busy):
         index = open_index(folder, encoder, mapped=())        # Windows replaces no mapped file
@@ -119,6 +122,8 @@ def without_copies(index, rows, key):
     """
     def name_of(row):                                         # what tells this row from others
         with user_errors(f"--key {key}", "name a column of numbers or short texts", TypeError):
+            if isinstance(row.get(key), list):                # which `text_of` takes for a chat's
+                raise TypeError(f"{row[key]!s:.60} is a list")
             return (id_of(row.get(key)) if key else "") or content_of(row)
 
     last = {}

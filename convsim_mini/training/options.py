@@ -5,7 +5,7 @@ import dataclasses
 import inspect
 import os
 
-from ..common.cli import Parser, UserError
+from ..common.cli import Parser, UserError, path_of
 from ..common.lines import read_object
 from ..config import (
     GROUPS, PRESET_OF, PRESETS, Config, choices_of, config_from_dict, flat, settings)
@@ -64,7 +64,7 @@ def all_asked(given):
         asked = without_shorthands(flat(values)) | asked
     asked = {"cache": Config.cache} | asked
     return asked | {name: absolute(asked[name]) for name in PLACES
-                    if asked.get(name) and isinstance(asked[name], str | list)}
+                    if isinstance(asked.get(name), str | list)}
 
 
 def without_shorthands(given):
@@ -81,9 +81,7 @@ def absolute(place):
         return [*map(absolute, place)]
     if place in ("corpus", "random"):                         # not a file to start from
         return place
-    if (found := os.path.expanduser(place)).startswith("~/"):    # as in some containers, in cron
-        raise UserError(f"{place}: there is no home folder; name another (--cache for corpora)")
-    return os.path.abspath(found)
+    return os.path.abspath(path_of(place))
 
 
 def inherited(parent, asked):

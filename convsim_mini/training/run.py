@@ -22,7 +22,7 @@ from ..core.arrays import to_device, to_host
 from ..fast.devices import device_module
 from ..common.files import OURS, locked, replace_file
 from ..common.arrays_file import RESTORE, UNREADABLE, checksum_of_arrays, load_arrays, save_arrays
-from ..common.cli import UserError, harmless, python_m, user_errors
+from ..common.cli import UserError, harmless, path_of, python_m, user_errors
 from ..config import Config, config_from_dict
 from ..core.text import Vocabulary
 from ..core.model import NO_BIGRAMS, TABLE, Model
@@ -45,7 +45,8 @@ class Run(NamedTuple):
     vocabulary: Vocabulary
     model: Model | None    # None: not read, or not yet trained
     step: int = 0
-    measured: list[dict] = []    # records of what was measured on dev, up to the step
+    measured: list[dict] = []    # records of what was measured on dev: up to the step; or all, if
+    #                              the run is finished
     corpus: int = 0        # checksum of the Corpus that it was trained on; 0: not begun
     nli: int | None = None    # checksum of the NLI data that it was trained on
     weights: int = 0       # checksum of the weights and the vocabulary
@@ -132,7 +133,7 @@ def _run_of(path, about):
 
 def file_of(run):
     """A run's file, given that file or its folder. Raises UserError."""
-    path = Path(run).expanduser()
+    path = path_of(run)
     if path.is_file():
         return path
     if Path(path, MODEL).is_file():
@@ -145,8 +146,17 @@ def file_of(run):
 
 
 def newest(folder):
-    """The file to resume from: training.safetensors, or the model of a finished run."""
-    return file_of(folder) if finished(folder) else Path(folder, TRAINING)
+    """The file to resume from: training.safetensors, or the model of a finished run.
+
+    Raises UserError if the run is not finished and has no training.safetensors.
+    """
+    if not finished(folder):
+        return Path(folder, TRAINING)
+    run = describe(folder)
+    if run.measured[-1]["step"] < run.config.steps:
+        raise UserError(f"{run.folder}: its training is not finished, but {TRAINING} is missing; "
+                        "restore it, or train on from the model: --init")
+    return run.path
 
 
 def finished(folder):
@@ -170,8 +180,8 @@ def new_run_folder(config):
     Raises UserError, before any work is done, if it cannot be made or holds anything.
     """
     names = (f"runs/{config.preset}-{k}".removesuffix("-1") for k in itertools.count(1))
-    folder = Path(next(name for name in names if not Path(name).exists())
-                  if config.run is None else config.run).expanduser()
+    folder = path_of(next(name for name in names if not Path(name).exists())
+                     if config.run is None else config.run)
     is_new = not folder.exists()
     with user_errors(f"{folder}: cannot be made", "choose another folder with --run"):
         folder.mkdir(parents=True, exist_ok=True)

@@ -14,12 +14,11 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from html import escape
-from pathlib import Path
 from string import Template
 from zlib import crc32
 
 from convsim_mini.common.cli import (
-    Parser, UserError, errors_in_one_line, progress, python_m, user_errors)
+    Parser, UserError, errors_in_one_line, path_of, progress, python_m, user_errors)
 from convsim_mini.common.files import OURS, check_folder, new_folder, workplace, write_text
 
 from .. import claims
@@ -246,8 +245,8 @@ def main(argv=None):
     """The command."""
     parser = Parser("lessons.book", __doc__)
     parser.add_argument("numbers", nargs="*", help="which lessons (default: all)")
-    parser.add_argument("--out", type=Path, default="book", help="folder (default: book)")
-    parser.add_argument("--notebooks", type=Path, metavar="FOLDER",
+    parser.add_argument("--out", type=path_of, default="book", help="folder (default: book)")
+    parser.add_argument("--notebooks", type=path_of, metavar="FOLDER",
                         help="write notebooks that have not run into this new folder, and no book")
     options = parser.parse_args(argv)
     if not jupytext:

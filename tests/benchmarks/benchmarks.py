@@ -29,31 +29,30 @@ from convsim_mini.common.show import markdown
 
 CORES = os.cpu_count()
 HEADERS = ["task", "contender", "time", "peak memory", "of sgemm", "its time / ours"]
-DAN = {"convsim_mini": ("ours", CORES),
-       **{f"PyTorch, {n} threads": ("bag", n) for n in {1, CORES}}}    # name → contender, threads
-TRANSFORMER = {"convsim_mini": ("ours", CORES), "PyTorch, padded": ("padded", CORES),
-               "PyTorch, packed": ("packed", CORES), "sgemm": ("sgemm", CORES)}
-CASES = {f"DAN, {task}, {size:,} pairs": Case("paper", task, size, DAN, "cpu", (10, 50, 1))
-         for size in (128, 1024) for task in ("training", "encoding")}
-CASES |= {f"Transformer, {task}, 128 pairs{', similar lengths' if similar else ''}": Case(
-              "transformer", task, 128, TRANSFORMER, "cpu", (1, 3, 1), similar)
-          for task in ("training", "encoding") for similar in (False, True)}
 
-DAN_ON_GPU = {"convsim_mini": ("ours", CORES), "PyTorch": ("bag", CORES)}
-ON_GPU = {f"DAN, training, {size:,} pairs": Case("paper", "training", size, DAN_ON_GPU)
-          for size in (128, 1024)} | {
-    "DAN, encoding": Case("paper", "bulk", 500_000, DAN_ON_GPU, steps=(1, 1, 1)),
-    "Transformer, training, 128 pairs": Case("transformer", "training", 128, TRANSFORMER),
-    "Transformer, training, 1,024 pairs": Case("transformer", "training", 1024, {
-        name: TRANSFORMER[name] for name in ("convsim_mini", "sgemm")}),
-    "Transformer, encoding": Case("transformer", "bulk", 50_000, TRANSFORMER, steps=(1, 1, 1)),
-}
+
+def cases(device):
+    """Name of a task → its Case; contenders: name → kind, see contenders.py, and threads."""
+    of_dan, of_transformer = ((10, 50, 1), (1, 3, 1)) if device == "cpu" else [(20, 50, 10)] * 2
+    threads = {1, CORES} if device == "cpu" else {CORES}
+    dan = {"convsim_mini": ("ours", CORES),
+           **{f"PyTorch, {n} threads": ("bag", n) for n in threads}}
+    transformer = {"convsim_mini": ("ours", CORES), "PyTorch, padded": ("padded", CORES),
+                   "PyTorch, packed": ("packed", CORES), "sgemm": ("sgemm", CORES)}
+    found = {f"DAN, {task}, {size:,} pairs": Case("paper", task, size, dan, device, of_dan)
+             for size in (128, 1024) for task in ("training", "encoding")}
+    for task in ("training", "encoding"):
+        name = f"Transformer, {task}, 128 pairs"
+        for similar, named in ((False, name), (True, f"{name}, similar lengths")):
+            found[named] = Case("transformer", task, 128, transformer, device, of_transformer,
+                                similar)
+    return found
 
 
 def measure(name, case, rounds, profiled):
     """Table rows of a case; of PyTorch's DAN the better number of threads."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "batches.npz")
+        path = Path(folder, "batches.pickle")
         padding = contenders.prepare(case, path, contenders.pair_files())
         if profiled:
             print(f"\n{name}", in_a_process("--profile", json.dumps(case), path), sep="\n")
@@ -66,8 +65,8 @@ def measure(name, case, rounds, profiled):
     measured = {name: tuple(map(statistics.median, zip(*some)))
                 for name, some in runs.items() if some}
     _, _, rate = measured.pop("sgemm", [0] * 3)
-    if case.contenders is DAN:
-        slower = max((name for name in measured if "PyTorch" in name), key=measured.get)
+    of_dan = [name for name in measured if case.contenders[name][0] == "bag"]
+    for slower in sorted(of_dan, key=measured.get)[1:]:
         del measured[slower]
     ours, *_ = measured.get("convsim_mini", [math.nan])
     return [[f"{name}, {padding:.0%} padding", contender, f"{1e3 * seconds:,.3g} ms",
@@ -108,7 +107,7 @@ def main():
     print(f"OpenBLAS: {kernels[0]}, {rate / 1e9:.0f} GFLOP/s at 2048³")
     table = []
     with busy(options.busy):
-        for name, case in (ON_GPU if options.device == "gpu" else CASES).items():
+        for name, case in cases(options.device).items():
             if name.startswith(tuple(options.only)):
                 rows = measure(name, case, options.rounds, options.profile)
                 print(*map(" | ".join, rows), sep="\n", flush=True)

@@ -19,18 +19,17 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
 os.environ.pop("OPENBLAS_CORETYPE", None)    # of an older processor, it slows NumPy's products down
-AT_ONCE = 2_048    # sentences in a part of a bulk
 
 
 class Case(NamedTuple):
     """One thing to time. It travels to a process of its own as JSON."""
 
     preset: str
-    task: str               # "training", "encoding", or "bulk": to encode one large batch by parts
+    task: str               # "training" or "encoding"
     size: int               # pairs in a batch
-    contenders: tuple       # names, see `step_of`, and "sgemm"
-    device: str = "gpu"
-    steps: tuple = (20, 50, 10)    # to warm up; to time; between two looks at the clock
+    contenders: dict        # name → kind, see `step_of`, or "sgemm"; threads
+    device: str
+    steps: tuple            # to warm up; to time; between two looks at the clock
     similar: bool = False   # sentences of similar lengths in a batch
 
 
@@ -62,8 +61,7 @@ def prepare(case, path, pairs):
         some = np.arange(200 * size)
         longest = np.diff(corpus.train.offsets)[:2 * len(some)].reshape(-1, 2).max(axis=1)
         order = iter(np.argsort(longest, kind="stable").reshape(-1, size)[100:])
-    number = 1 if case.task == "bulk" else sum(case.steps[:2])
-    batches = [corpus.train.batch(next(order)) for _ in range(number)]
+    batches = [corpus.train.batch(next(order)) for _ in range(sum(case.steps[:2]))]
     words = corpus.vocabulary.size
     bigrams = frequent_bigrams(corpus.train.packed, words, config.text.bigrams)
     Path(path).write_bytes(pickle.dumps([batches, words, bigrams]))
@@ -203,11 +201,7 @@ def work(name, case, path):
     batches, *sizes = pickle.loads(Path(path).read_bytes())
     config = config_of({"preset": case.preset}).model
     training = case.task == "training"
-    if case.task == "bulk" and name != "ours":
-        batches = by_length(batches[0].sentences)
-    step = each = step_of(name, batches, *sizes, config, training, case.device)
-    if case.task == "bulk":
-        step = lambda k: [each(part) for part in range(len(batches))]    # noqa: E731
+    step = step_of(name, batches, *sizes, config, training, case.device)
     seconds = step_time(step, case.steps, synchronizer(name, case.device))
     counted = 0 if config.encoder == "dan" else operations(
         batches[warm_up:], config, training) / timed
@@ -242,17 +236,6 @@ def profile(case, path):
                                             "cpu_time_total", row_limit=25)
     return (f"{1e3 * both / timed:.3f} ms a step; the host alone {1e3 * host / timed:.3f} ms\n"
             f"{kernels}")
-
-
-def by_length(packed):
-    """Batches of sentences of similar length, as PyTorch's users encode to save padding."""
-    import numpy as np
-
-    from convsim_mini.core.batches import Batch
-
-    order = np.argsort(packed.lengths, kind="stable")
-    return [Batch(packed.take(order[first:first + AT_ONCE]))
-            for first in range(0, len(order), AT_ONCE)]
 
 
 def synchronizer(name, device):

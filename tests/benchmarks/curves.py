@@ -1,13 +1,12 @@
 """How costs grow: rows of an index, texts in a batch, beside other libraries; pairs of a corpus.
 
-    python tests/benchmarks/curves.py RUN [--rows 100000 1000000] [--before FOLDER RUN] [--peers]
+    python tests/benchmarks/curves.py RUN [--rows 100000 1000000] [--peers]
     python tests/benchmarks/curves.py RUN --rows --pairs 500000 2000000
 
 Each contender is a process of its own, with one thread, and they take turns. Times are those of the
 processor, so that other work on the machine does not count. Memory is the process's own, without
-files that are mapped. Rows are texts of the default corpus, each with one word of another. before:
-an older version of this repository, and a run of its own. Peers, if installed: faiss-cpu (with our
-vectors), bm25s, model2vec (with random vectors).
+files that are mapped. Rows are texts of the default corpus, each with one word of another. Peers,
+if installed: faiss-cpu (with our vectors), bm25s, model2vec (with random vectors).
 """
 
 import argparse
@@ -163,14 +162,19 @@ def preparing(run, lines, folder):
 
 # ---------------------------------------------------------------- the command
 
-def in_its_own_process(name, root, run, rows, folder):
-    """What a contender prints: a dict; {} and a line on standard error if it fails."""
-    env = {**os.environ, "PYTHONPATH": str(root), **(ONE_THREAD if name != "encoding" else {})}
+def show(title, names, run, rows, folder):
+    """Run contenders, each in a process of its own, and print what they took."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
     for other in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
         env.pop(other, None)
-    done = subprocess.run([sys.executable, __file__, run, "--work", name, str(rows), folder],
-                          env=env, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
+    found = {}
+    for name in names:
+        done = subprocess.run([sys.executable, __file__, run, "--work", name, str(rows), folder],
+                              env=env | (ONE_THREAD if name != "encoding" else {}),
+                              stdout=subprocess.PIPE, text=True)
+        if done.returncode == 0:
+            found |= json.loads(done.stdout.splitlines()[-1])
+    print(title, {what: round(value, 2) for what, value in found.items()}, flush=True)
 
 
 def main():
@@ -178,7 +182,6 @@ def main():
     parser.add_argument("run")
     parser.add_argument("--rows", type=int, nargs="*", default=[100_000, 1_000_000])
     parser.add_argument("--pairs", type=int, nargs="+", default=[])
-    parser.add_argument("--before", nargs=2)
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -186,36 +189,18 @@ def main():
         name, rows, folder = options.work
         print(json.dumps(globals()[name](options.run, [*texts(int(rows))], Path(folder))))
         return
-    versions = {"ours": (ROOT, options.run)}
-    if options.before:
-        versions["before"] = options.before
-    def turns():
-        return [(turn, name) for turn in (1, 2) for name in versions]
-
-    def show(name, found):
-        print(name, {what: round(value, 2) for what, value in found.items()}, flush=True)
-
     for rows in options.rows:
         print(f"\n{rows:,} rows")
         with tempfile.TemporaryDirectory() as folder:
-            for turn, name in turns():
-                place = f"{folder}/{name}-{turn}"
-                found = in_its_own_process("building", *versions[name], rows, place)
-                show(name, found | in_its_own_process("ours", *versions[name], rows, place))
+            for turn in (1, 2):
+                show("ours", ["building", "ours"], options.run, rows, f"{folder}/{turn}")
             for peer in ("faiss", "bm25s") if options.peers else ():
-                show(peer, in_its_own_process(peer, *versions["ours"], rows, folder))
+                show(peer, [peer], options.run, rows, folder)
     for pairs in options.pairs:
-        for _, name in turns()[:len(versions)]:
-            with tempfile.TemporaryDirectory() as folder:
-                show(f"{name}, {pairs:,} pairs:",
-                     in_its_own_process("preparing", *versions[name], 2 * pairs, folder))
-    if not options.rows:
-        return
-    print("\nencoding")
-    for _, name in turns():
-        show(name, in_its_own_process("encoding", *versions[name], BATCHES[-1], "."))
-    if options.peers:
-        show("model2vec", in_its_own_process("model2vec", *versions["ours"], BATCHES[-1], "."))
+        with tempfile.TemporaryDirectory() as folder:
+            show(f"{pairs:,} pairs:", ["preparing"], options.run, 2 * pairs, folder)
+    for name in ["encoding", *["model2vec"] * options.peers] if options.rows else ():
+        show(name, [name], options.run, BATCHES[-1], ".")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,8 @@ train --optim.learning_rate nan             | --optim.learning_rate nan > 0
 train --steps NINES                         | --steps 99999 out of range
 train --model.layers 8 0                    | --model.layers 0 >= 1
 train --resume run --steps 9                | --resume folder no other option except --device
+train --resume run-lost                     | run-lost not finished training.safetensors is missing
+train --pairs good.tsv --data EMPTY         | is not the name of a file or folder (it is empty
 train --encoder transformer --model.embedding_dim 18 --model.heads 4 | --model.embedding_dim 18 even
 train --config cut.json                     | cut.json JSON
 train --config unknown.json                 | unknown.json stepz steps?
@@ -51,6 +53,7 @@ evaluation exported                         | exported model.safetensors
 evaluation run-weights                      | run-weights damaged
 evaluation run-none                         | run-none
 tune run                                    | --data STS
+tune run-stopped                            | run-stopped: its training is not finished
 evaluation run --on sts --out here.csv/out  | here.csv/out cannot be written
 chat run --replies index                    | index: holds messages, not replies
 encode run-nan hello                        | not finite damaged
@@ -58,11 +61,13 @@ encode run --file good.tsv                  | 30 sentences
 encode run hello --out /dev/null            | /dev/null replaced
 encode run hello --file good.tsv            | arguments --file
 encode run --file good.tsv --index index    | index already exists
+encode run --file good.tsv --index good.tsv --add | good.tsv: is not an index
+encode run hello --index nli                | nli/index.safetensors: is missing make another
 encode run hello you --words -1             | words -1
 encode run hello you --json                 | --json: --search --index
 """.strip().splitlines()
 CASES = [[part.strip() for part in case.split("|", 1)] for case in CASES]
-SHORT = {"NINES": "9" * 5_000}    # for the lines above
+SHORT = {"NINES": "9" * 5_000, "EMPTY": ""}    # for the lines above
 
 
 def change(path, how):
@@ -75,11 +80,18 @@ def not_finite(run):
     save_arrays(run / WEIGHTS, arrays, about)
 
 
+def lost(run):
+    arrays, about = load_arrays(run / WEIGHTS)
+    about["settings"]["steps"] += 1                           # as if it had been stopped before
+    save_arrays(run / WEIGHTS, arrays, about)
+
+
 WEIGHTS = "model.safetensors"
 DAMAGED = {    # folder → damage to a copy of the run
     "run": lambda run: None, "run-none": lambda run: (run / WEIGHTS).unlink(),
     "run-weights": lambda run: change(run / WEIGHTS, lambda data: data[:-1] + b"x"),
-    "run-nan": not_finite}
+    "run-nan": not_finite, "run-lost": lost,
+    "run-stopped": lambda run: shutil.copy(run / WEIGHTS, run / "training.safetensors")}
 NLI_PAIR = b'{"gold_label": "neutral", "sentence1": "a", "sentence2": "b"}\n'
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from convsim_mini.common.cli import (
-    Parser, UserError, errors_in_one_line, python_m, user_errors)
+    Parser, UserError, errors_in_one_line, path_of, python_m, user_errors)
 
 from conftest import ASCII, PATH, ended
 
@@ -29,10 +29,12 @@ def test_the_home_folder_is_known_where_no_shell_sees_it(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     parser = Parser("a", "b")
-    parser.add_argument("run", nargs="+")
-    parser.add_argument("--out")
-    options = parser.parse_args(["~/a", "so ~/ is home", "~", "--out=~/b"])
-    assert options.run == [f"{tmp_path}/a", "so ~/ is home", "~"] and options.out == f"{tmp_path}/b"
+    parser.add_argument("--out", type=path_of)
+    assert parser.parse_args(["--out=~/b"]).out == tmp_path / "b"
+    assert path_of("~") == tmp_path and path_of("~no-such/b") == Path("~no-such/b")
+    for name in ("", "a\0b", "\ud83d", 3, None, b"bytes"):
+        with pytest.raises(UserError, match="is not the name of a file or folder"):
+            path_of(name)
 
 
 # ---------------------------------------------------------------- output

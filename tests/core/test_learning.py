@@ -1,22 +1,18 @@
-"""Optimisers against their formulas, the rates of each step, the loop, P@N against loops."""
+"""Optimisers against their formulas, the rates of each step, the loop."""
 
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 import pytest
 
 from convsim_mini.config import Config, ModelConfig, OptimConfig
 from convsim_mini.core import loop
-from convsim_mini.core.batches import Split, batches
 from convsim_mini.core.embeddings import SparseRows
 from convsim_mini.core.loop import rates, step_gradients, train_steps
-from convsim_mini.core.model import embed, loss_and_gradients, respond
+from convsim_mini.core.model import loss_and_gradients
 from convsim_mini.core.optim import OPTIMIZERS, SGD, Adaptive
-from convsim_mini.core.packed import offsets_of
-from convsim_mini.core.ranking import candidate_scores, draw_candidates, precision, true_ranks
 
-from small_transformer import small_model
+from small_transformer import small_model, small_split
 
 TABLE = "encoder.embedding.weight"
 
@@ -73,7 +69,7 @@ def test_adaptive_is_adam_and_row_wise_adagrad():
     assert optimizer.state["steps"].tolist() == [2]
 
 
-# ---------------------------------------------------------------- rates and batches
+# ---------------------------------------------------------------- rates
 
 def test_rates_rise_and_fall_by_shares_of_the_steps():
     optim = OptimConfig(learning_rate=2.0, table_learning_rate=6.0, warmup=0.2)
@@ -96,34 +92,13 @@ def test_a_rate_is_as_many_times_larger_as_the_papers_sum_has_pairs():
     assert rates(replace(paper, loss="mean"), 0, 100, 128)[0] == 0.01
 
 
-def small_split(pairs=40, seed=0):
-    """Pairs of random words; no two texts have the same key."""
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(2, 9, 2 * pairs)
-    keys = np.arange(2 * pairs, dtype=np.uint64).reshape(-1, 2)
-    return Split(rng.integers(0, 30, lengths.sum()).astype(np.int32), offsets_of(lengths), keys)
-
+# ---------------------------------------------------------------- the loop
 
 def small_config(**optim):
     """A small DAN's settings."""
     return Config(model=ModelConfig(embedding_dim=6, layers=[6]), seed=3, steps=12,
                   optim=OptimConfig(batch_size=8, warmup=0.2, **optim))
 
-
-def test_batches_are_a_function_of_seed_and_step():
-    split, config = small_split(), small_config(drop_at=0.5)
-    all_of_them = list(islice(batches(config, split), 12))
-    sizes = [len(batch.sentences.lengths) // 2 for batch in all_of_them]
-    assert sizes == [8] * 6 + [16] * 6
-    for first in (4, 6, 8):
-        later = islice(batches(config, split, first), 12 - first)
-        for one, other in zip(all_of_them[first:], later, strict=True):
-            assert one.sentences.ids.tolist() == other.sentences.ids.tolist()
-    other = next(batches(replace(config, seed=4), split))
-    assert other.sentences.ids.tolist() != all_of_them[0].sentences.ids.tolist()
-
-
-# ---------------------------------------------------------------- the loop
 
 def test_a_step_of_the_loop_is_the_gradient_at_the_rate_of_its_number():
     config = small_config(optimizer="sgd", loss="sum")
@@ -148,38 +123,3 @@ def test_each_step_has_its_own_key_and_each_task_its_weight(task, loss, weight, 
         losses, _ = step_gradients(None, small_config(nli_weight=7.0), batch, step)
         assert losses == {loss: step}
     assert seen == [(None, batch, (3, step), weight) for step in (0, 1)]
-
-
-# ---------------------------------------------------------------- P@N
-
-def test_precision_is_what_loops_over_candidates_give():
-    split, model = small_split(pairs=300), small_model(small_config().model)
-    pairs, candidates = draw_candidates(split, 250)
-    assert len(set(pairs.tolist())) == 250 and candidates.shape == (250, 100)
-    u, v = (embed(model, split.sentences(2 * pairs + side)) for side in (0, 1))
-    v_prime = respond(model, v)
-    right = 0
-    for query, drawn in enumerate(candidates):
-        assert drawn[0] == query and len(set(drawn.tolist())) == 100
-        scores = [float(u[query] @ v_prime[other]) for other in drawn]
-        right += all(scores[0] > other for other in scores[1:])
-    ranks = true_ranks(candidate_scores(u, v_prime, candidates))
-    assert precision(ranks, 1) == pytest.approx(100 * right / 250)
-    assert precision(ranks, 100) == 100 and ranks.min() >= 1
-    assert true_ranks(np.array([[0.5, 0.4999996], [0.5, 0.499999]])).tolist() == [2, 1]
-
-
-def test_the_true_text_is_no_wrong_response_and_99_are_needed():
-    split = small_split(pairs=150)
-    keys = split.keys.copy()
-    keys[:40, 1] = 7                                          # one text 40 times
-    pairs, candidates = draw_candidates(split._replace(keys=keys), 150)
-    for query in np.flatnonzero(keys[pairs, 1] == 7):
-        assert (keys[pairs[candidates[query, 1:]], 1] != 7).all()
-    keys[:51, 1] = 7                                          # 99 others left
-    draw_candidates(split._replace(keys=keys), 150)
-    keys[:52, 1] = 7
-    with pytest.raises(ValueError, match="52 of 150 are the same text"):
-        draw_candidates(split._replace(keys=keys), 150)
-    with pytest.raises(ValueError, match="0 of 0 are the same text"):
-        draw_candidates(small_split(pairs=0), 150)

@@ -25,8 +25,7 @@ CONFIGS = {"paper": config_of({"preset": "paper"}).model,
            "chat": ModelConfig(response_hidden=[500])}
 SMALL = ModelConfig(encoder="transformer", embedding_dim=32, layers=[20], heads=4, hidden=48,
                     transformer_layers=2)
-TRANSFORMERS = {"small": SMALL, "bag": replace(SMALL, bag=True),
-                "the paper's size": config_of({"preset": "transformer"}).model}
+TRANSFORMERS = {"small": SMALL, "bag": replace(SMALL, bag=True)}
 
 
 def random_batch(rng, pairs):

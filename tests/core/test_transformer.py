@@ -15,7 +15,6 @@ from convsim_mini.core.model import embed, encoder_forward
 from convsim_mini.core.packed import offsets_of
 from convsim_mini.core.transformer import attention_weights
 from convsim_mini.core.transformer_layers import Dropout, dropout_forward, dropout_of, mixed
-from convsim_mini.training.options import config_of
 
 import plain_forward
 from small_transformer import CONFIG, pack, random_sentences, small_model
@@ -52,13 +51,6 @@ def test_groups_are_all_sentences_once_and_keep_to_the_budget(lengths, heads, at
         sentences = (group.last - group.first) // group.length
         assert sentences == 1 or sentences * heads * group.length ** 2 <= at_once
     assert groups(np.array([0, 3, 6, 9, 10]), 1) == [Group(0, 9, 3), Group(9, 10, 1)]
-
-
-def test_timing_signal_of_tensor2tensor():
-    signal = attention.timing_signal(501, 8, np.float64)
-    for position in (0, 1, 2, 500):
-        assert signal[position] == pytest.approx(plain_forward.position(position, 8))
-    assert attention.timing_signal(3, 2, np.float32).dtype == np.float32
 
 
 # ---------------------------------------------------------------- dropout
@@ -124,17 +116,3 @@ def test_encoding_keeps_no_caches_of_layers():
         tracemalloc.stop()
         return most
     assert peak(embed) < 0.4 * peak(encoder_forward)
-
-
-def test_the_papers_size_and_the_small_preset():
-    config = config_of({"preset": "transformer"})
-    model = config.model
-    assert ((model.encoder, model.embedding_dim, model.transformer_layers, model.heads,
-             model.hidden, model.layers) == ("transformer", 512, 6, 8, 2048, [500]))
-    assert config.bigram_rows == 0 and config.steps == 40_000_000
-    assert config.optim.learning_rate == 0.01
-    small = config_of({"encoder": "transformer"})
-    assert small == config_of({"preset": "transformer-small"})
-    dan = config_of({"encoder": "dan", "steps": 5})
-    assert dan == config_of({"steps": 5})
-    assert small.bigram_rows == dan.bigram_rows == dan.text.bigrams

@@ -224,8 +224,9 @@ def test_other_inputs_do_not_mix_with_what_is_there(tmp_path):
     ("RC", [GOOD], ["loop"], "loop: cannot be read"),
     *(("RC", [GOOD], ["--out", out], rf"{name}: already exists and was not changed; choose another "
        r"folder with --out$") for out, name in (
-           ("RC", "/RC"), ("theirs", "/theirs"), ("", r"[^/]"), ("/", "^/"), ("loop", "/loop"),
+           ("RC", "/RC"), ("theirs", "/theirs"), ("/", "^/"), ("loop", "/loop"),
            ("noted", "/noted"), ("listed", "/listed"))),
+    ("RC", [GOOD], ["--out", ""], "^: is not the name of a file or folder"),
     *(("RC", [GOOD], ["--out", out], r": cannot be written \(.+\); choose another folder")
       for out in ("RC/x", "loop/x", "n\udcff"))])
 def test_a_mistake_is_one_line_and_leaves_all_as_it_was(

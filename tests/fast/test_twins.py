@@ -5,6 +5,7 @@ import pytest
 
 from convsim_mini import fast
 from convsim_mini.core import optim
+from convsim_mini.core.arrays import twinned
 from convsim_mini.core.attention import each_group
 from convsim_mini.fast import host, threads
 
@@ -53,3 +54,10 @@ def test_rows_in_many_places_and_in_none_are_updated_alike(cores):
 
 def test_every_twin_has_a_case():
     assert TWINS == {*CASES, *PAIRS.values(), each_group}     # which attention calls
+
+
+def test_the_first_array_with_an_axis_chooses_the_twin():
+    function = twinned(lambda *arguments: "plain")
+    function.register(np.ndarray, lambda *arguments: "twin")
+    assert function(1.0, np.ones(()), None, [np.float32(1)]) == "plain"
+    assert function(np.ones(()), [], ([np.ones(1)],)) == function(None, np.ones(1)) == "twin"

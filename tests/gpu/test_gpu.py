@@ -1,15 +1,13 @@
-"""What runs on a GPU against the CPU: layers, losses, encoders, optimisers, a short run."""
+"""Models, optimisers and runs on a GPU against the CPU."""
 
 import numpy as np
 import pytest
 
 from convsim_mini import train
 from convsim_mini.common.cli import UserError
-from convsim_mini.config import ModelConfig
 from convsim_mini.core.arrays import to_device, to_host
 from convsim_mini.core.model import Model, encoder_forward, loss_and_gradients
 from convsim_mini.core.optim import SGD, Adaptive
-from convsim_mini.core.packed import Packed
 from convsim_mini.core.batches import Batch
 from convsim_mini.fast.devices import device_module
 from convsim_mini import load
@@ -18,27 +16,18 @@ from convsim_mini.training import monitor
 from convsim_mini.training.run import describe, read_log
 
 from conftest import SMALL, command, parse_config
+from test_kernels import MODELS
+from twin_cases import sentences
 
 pytestmark = pytest.mark.gpu
 TOLERANCE = {np.float64: 1e-10, np.float32: 1e-5}
-LENGTHS = np.random.default_rng(5).integers(1, 9, 12)
-IDS = Packed(np.random.default_rng(6).integers(0, 20, LENGTHS.sum()).astype(np.int32),
-             np.concatenate([[0], np.cumsum(LENGTHS)]))
+IDS = sentences(np.random.default_rng(5), [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8])
 NLI_BATCH = Batch(IDS, labels=np.arange(6) % 3, task="classes")
-
-
-TRANSFORMER = {"encoder": "transformer", "embedding_dim": 8, "layers": [6], "heads": 2,
-               "hidden": 12, "transformer_layers": 2, "dropout": 0.2}
-MODELS = {
-    "dan": ModelConfig(embedding_dim=8, layers=[6], response_hidden=[5]),
-    "transformer": ModelConfig(**TRANSFORMER),
-    "bag": ModelConfig(**TRANSFORMER, bag=True),
-}
 
 
 @pytest.mark.parametrize("optimizer", [SGD, Adaptive])
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["dan", "transformer", "bag"])    # a bias of the paper's is noise
 def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
     rng = np.random.default_rng(0)
     params = initial_parameters(MODELS[name], rng.standard_normal((30, 8)), rng, classifies=True)
@@ -47,8 +36,8 @@ def test_models_and_optimisers_agree(cupy, name, dtype, optimizer):
     params = {key: p.astype(dtype) for key, p in params.items()}
     results = []
     for xp in (np, cupy):
-        model = Model(to_device({key: p.copy() for key, p in params.items()}, xp), MODELS[name], 20,
-                      np.arange(0, 400, 40))                  # of 20 · left + right
+        model = Model(to_device({key: p.copy() for key, p in params.items()}, xp), MODELS[name], 9,
+                      np.arange(0, 62, 3))                    # of 9 · left + right
         u, _ = encoder_forward(model, IDS)
         loss, grads = loss_and_gradients(model, Batch(IDS), (3,))
         of_nli, nli_grads = loss_and_gradients(model, NLI_BATCH, (4,))
@@ -108,7 +97,7 @@ def test_ten_steps_agree_and_a_run_opens_on_either_device(
     assert on_gpu.shape == (2, 16) and np.abs(on_gpu - here).max() < 1e-5
 
 
-@pytest.mark.parametrize("first, then", [("cpu", "gpu"), ("gpu", "cpu"), ("gpu", "gpu")])
+@pytest.mark.parametrize("first, then", [("cpu", "gpu"), ("gpu", "cpu")])
 def test_a_stopped_run_goes_on_on_the_device_that_is_named(
         cupy, pair_file, cache_folder, tmp_path, monkeypatch, first, then):
     monkeypatch.setattr(monitor, "plot_curves", lambda *_: None)

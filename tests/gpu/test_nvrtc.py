@@ -54,15 +54,14 @@ def compiled(nvrtc, source, architecture):
     return log.value.decode()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("file", cuda.FILES)
-def test_every_kernel_compiles_and_none_spills(nvrtc, file, dtype):
+def test_every_kernel_compiles_and_none_spills(nvrtc, file):
     widths = (64, 125) if "attention" in file else (64,)      # of a head: the paper's, the small
     for architecture in ARCHITECTURES:
         for width in widths:
-            source = cuda.source(file, dtype, width)
+            source = cuda.source(file, np.float32, width)
             told = compiled(nvrtc, source, architecture)
-            print(f"\n{file}, {dtype.__name__}, {width}", told)
+            print(f"\n{file}, {width}", told)
             kernels = len(re.findall(r'extern "C"\s+__global__', source))
             assert told.count("Compiling entry function") == kernels
             assert told.count(" bytes spill stores") >= kernels

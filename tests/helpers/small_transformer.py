@@ -1,8 +1,9 @@
-"""A small model, a Transformer where nothing else is asked for, and sentences for it."""
+"""A small model, a Transformer where nothing else is asked for; sentences and pairs for it."""
 
 import numpy as np
 
 from convsim_mini.config import ModelConfig
+from convsim_mini.core.batches import Split
 from convsim_mini.core.model import Model
 from convsim_mini.core.packed import Packed, offsets_of
 from convsim_mini.core.initial import initial_parameters
@@ -21,6 +22,12 @@ def random_sentences(lengths, seed=0):
     """A Packed of random sentences of these lengths."""
     rng = np.random.default_rng(seed)
     return pack(*(rng.integers(0, WORDS, length) for length in lengths))
+
+
+def small_split(pairs=40):
+    """Pairs of random words; no two texts have the same key."""
+    packed = random_sentences(np.random.default_rng(0).integers(1, 9, 2 * pairs))
+    return Split(*packed, keys=np.arange(2 * pairs, dtype=np.uint64).reshape(-1, 2))
 
 
 def small_model(config=CONFIG, dtype=np.float32, seed=0, words=WORDS, bigrams=50, noise=0.0,

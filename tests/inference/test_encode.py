@@ -59,7 +59,7 @@ def test_an_embedding_does_not_depend_on_its_batch(encoder, sentences, random):
 
 @pytest.mark.parametrize("sentences, said", [
     (["a", {"a": 1}], "sentence 1: dict {'a': 1} is not text; expected a str or a number"),
-    ([b"a"], "sentence 0: bytes b'a' is"), (None, "not iterable"), (7, "not iterable"),
+    ([b"a"], "sentence 0: bytes b'a' is"), (None, "NoneType; expected texts"), (7, "int; ex"),
     (b"bytes", "bytes; expected texts"), ({"text": ["a"]}, "dict; expected texts"),
     (UserDict(text=["a"]), "column of a table"), (SimpleNamespace(columns=["text"]), "of a table")])
 def test_what_is_no_string_is_refused_by_name(encoder, sentences, said):

@@ -113,7 +113,7 @@ def test_nothing_is_near_an_empty_query_and_equal_scores_keep_the_rows_order(enc
     with pytest.raises(UserError, match="column x: texts and lines have no columns"):
         encoder.index(texts, column="x")
     for unfit in ({"top": 0}, {"words": -1}, {"words": np.nan}):
-        with pytest.raises(UserError, match="expected 1 row or more|expected a finite weight"):
+        with pytest.raises(UserError, match="expected a whole number|expected a finite weight"):
             index.search(["tufome"], **unfit)
 
 
@@ -228,6 +228,7 @@ def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):
     ("--file tickets.csv --column note --index new", "no row has text to embed"),
     ("--file lines.txt --column c --index new", "column c: texts and lines have no columns"),
     ("--file flags.jsonl --index index --add --key ticket", "--key ticket (bool True is not text"),
+    ("--file lists.jsonl --index index --add --key ticket", "--key ticket ([] is a list)"),
     ("hello --add --index index", "--add: needs --file FILE and --index DIR"),
     ("hello --key ticket --index index", "--key: needs --add"),
     ("--file tickets.csv --index index --add --key= ", "--key : is not a column; the columns are")])
@@ -237,11 +238,12 @@ def test_what_does_not_fit_an_index_is_named(table, said, capsys, options, told)
     (table.parent / "one.csv").write_text("a,b\n1,2\n")
     (table.parent / "log.csv").write_text("thread,text\n1,alone\n")
     (table.parent / "flags.jsonl").write_text('{"ticket": true, "question": "a", "answer": "b"}')
+    (table.parent / "lists.jsonl").write_text('{"ticket": [], "question": "a", "answer": "b"}')
     with pytest.raises(SystemExit) as left:
         said(*options.split())
     assert left.value.code == 2 and told in capsys.readouterr().err
     assert sorted(path.name for path in table.parent.iterdir()) == [
-        "flags.jsonl", "index", "lines.txt", "log.csv", "one.csv", "tickets.csv"]
+        "flags.jsonl", "index", "lines.txt", "lists.jsonl", "log.csv", "one.csv", "tickets.csv"]
 
 
 def test_an_index_of_other_weights_or_options_is_refused(encoder, tmp_path, monkeypatch):
@@ -272,6 +274,9 @@ def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
     for name in ("vectors", "begins"):                        # of one row less
         arrays_file.save_arrays(tmp_path / FILE, arrays | {name: arrays[name][1:]}, about)
         refused()
+    whole_numbers = {"vectors": arrays["vectors"].view(np.int32)}
+    arrays_file.save_arrays(tmp_path / FILE, arrays | whole_numbers, about)
+    refused()
     (tmp_path / FILE).unlink()
     refused()
     os.mkfifo(tmp_path / FILE)                                # whoever opens it waits

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import cache
 
 import pytest
 
@@ -48,7 +49,8 @@ def test_the_next_command_is_for_the_same_name(command):
     assert "lessons.patient 'ada l' ask steps  or" in command("ada l")[1]
 
 
-def test_it_measures_counts_and_judges(command):
+def test_it_measures_counts_and_judges(command, monkeypatch):
+    monkeypatch.setattr(patient, "admit", cache(patient.admit))    # trained once
     name, chart = NAMES["scale-1"], command(NAMES["scale-1"])[1]
     assert all(f"    {word} " in chart for word in ("gap", *FAULTS, *patient.MEASUREMENTS))
     assert "first layer, last step" in command(name, "ask", "steps", "scores")[1]

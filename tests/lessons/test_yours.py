@@ -69,37 +69,6 @@ def test_each_known_mistake_is_told_by_its_own_message(name, old, new, text, des
     assert lines[-1].startswith("(inputs: ")
 
 
-USUAL = [    # wrong answers of solutions/derivations.md; the page whose judge knows them, and how
-    ("dv = c ds u, no transpose", "batch_softmax", "ds has to be transposed"),
-    ("The 1/B is lost", "batch_softmax", "The factor 1/B is missing"),
-    ("c is lost in b", "batch_softmax", "The factor `scale` is missing"),
-    ("p (1 − p), the slope of one p", "batch_softmax", "p (1 − p) is the slope"),
-    ("‖x‖ taken for a constant", "l2_normalize", "without the projection"),
-    ("(dy · x) x instead of (dy · y) y", "l2_normalize", "You projected with x"),
-    ("1/‖x‖ only on one of the two terms", "l2_normalize", "Only the first term"),
-    ("One sum over all rows of a batch", "l2_normalize", "You summed over all rows"),
-    ("ds = p ∘ (1 − p) ∘ dp", "attention", "p (1 − p) is the slope"),
-    ("but without p_j", "attention", "The p inside the sum is missing"),
-    ("Mean of dp instead of Σ p dp", "attention", "This is the plain mean"),
-    ("dk = ds q/√m, no transpose", "attention", "transposed on the way to the keys"),
-    ("√m lost", "attention", "The factor 1/√m is missing"),
-    ("or multiplied", "attention", "You multiplied by √m"),
-    ("dv = p dy", "attention", "p has to be transposed"),
-    ("One sum for the whole matrix in ds", "attention", "You summed over the whole matrix"),
-    ("μ taken for a constant", "layer_norm", "without the mean's projection"),
-    ("s taken for a constant", "layer_norm", "without the variance's projection"),
-    ("dw as a mean over the rows", "layer_norm", "This is the mean over the rows"),
-    ("w forgotten in g", "layer_norm", "The weight is missing on the way"),
-    ("Sums for means in c", "layer_norm", "a sum where a mean belongs")]
-
-
-def test_the_judge_knows_each_usual_wrong_answer_of_the_derivations():
-    answers = " ".join((ROOT / "lessons/solutions/derivations.md").read_text("utf-8").split())
-    for usual, name, said in USUAL:
-        assert usual in answers, usual
-        assert any(said in text for *_, text in EXERCISES[name].mistakes), usual
-
-
 def test_two_mistakes_at_once_are_both_told(desk):
     changes = [(old, new) for old, new, _ in EXERCISES["layer_norm"].mistakes[:2]]
     _, lines = desk("layer_norm", answered("layer_norm", *changes))
@@ -110,21 +79,11 @@ def test_two_mistakes_at_once_are_both_told(desk):
 # What people write: name of the page, body or a change of the right one, what is said ("": right).
 SUBMISSIONS = [
     # right, in other forms than `plain`'s
-    ("linear", "return (weight @ dy.T).T, (dy.T @ x).T, np.ones(len(dy), dy.dtype) @ dy", ""),
     ("l2_normalize", "return np.stack([d @ (np.eye(len(a), dtype=a.dtype) - np.outer(a, a)) / n\n"
                      "                     for a, n, d in zip(y, norm, dy)])", ""),
     ("embedding_bag", "some, place = np.unique(rows, return_inverse=True)\n"
      "    total = np.zeros((len(some), dy.shape[1]), dy.dtype)\n"
      "    np.add.at(total, place, (dy * scale)[sources])\n    return some, total", ""),
-    ("batch_softmax", "ds, i = p.copy(), np.arange(len(p))\n    ds[i, i] -= 1\n"
-     "    ds *= dloss / len(v)\n    return scale * ds @ v, scale * ds.T @ u", ""),
-    ("attention", "dp = dy @ v.T\n    ds = np.stack([\n"
-     "        (np.diag(row) - np.outer(row, row)) @ d for row, d in zip(p, dp)])\n"
-     "    return dp, ds, scale * ds @ k, (q.T @ ds).T * scale, p.T @ dy", ""),
-    ("layer_norm", """n = normal.shape[1]
-    g = dy * weight
-    dx = scale / n * (n * g - g.sum(1)[:, None] - normal * (g * normal).sum(1)[:, None])
-    return dx, np.einsum("nd,nd->d", dy, normal), dy.sum(0)""", ""),
     # wrong in a way that any page can be
     ("tanh", "return dy * (y * y - 1)", "dx: has the wrong sign"),
     ("tanh", "return 0 * dy", "dx: is all zeros"),

@@ -92,6 +92,7 @@ def test_any_text_is_shown_by_any_output(pairs, settings, monkeypatch):
     ({"init": "nowhere"}, "nowhere: is not a run"),
     ({"task": "\ud83d"}, "--task .: expected conversation"),
     ({"columns": "question"}, "--columns question: expected two names, for input"),
+    ({"run": 3}, "3: is not the name of a file or folder"),
     ({"run": "taken"}, "taken: already exists and was not changed")])
 def test_mistakes_are_named_before_anything_is_written(
         pairs, settings, tmp_path, monkeypatch, change, told):
@@ -101,7 +102,7 @@ def test_mistakes_are_named_before_anything_is_written(
     with pytest.raises(UserError, match=told.replace("?", r"\?")):
         convsim_mini.fit(pairs, **{"run": "new", **settings, **change})
     assert [*tmp_path.iterdir()] == [tmp_path / "taken"]
-    with pytest.raises(UserError, match="10 of 10 pairs are left"):
+    with pytest.raises(UserError, match="^pairs: 10 of 10 pairs are left"):
         convsim_mini.fit(pairs[:10], "new", **settings)
     assert [*tmp_path.iterdir()] == [tmp_path / "taken"]
 
@@ -115,6 +116,8 @@ def test_pairs_may_come_one_by_one_but_must_be_there(pairs, settings, tmp_path):
     for none in (None, [], iter(()), pandas.DataFrame({"input": [], "response": []})):
         with pytest.raises(UserError, match="pairs is empty"):
             convsim_mini.fit(none, **settings)
+    with pytest.raises(UserError, match="a int has no rows .*; give pairs, a table or a file"):
+        convsim_mini.fit(3, **settings)
     with pytest.raises(UserError, match="a row is .*a.*c.*; expected .message, reply., or a dict"):
         convsim_mini.fit([("a", "b", "c")], **settings)
 
@@ -143,6 +146,12 @@ def test_an_index_of_a_table_is_searched(trained):
     other.identity = {**other.identity, "weights": 0}
     with pytest.raises(ValueError, match="another run made the index"):
         other.search(index, "you?")
+    with pytest.raises(TypeError, match="expected an Index"):
+        encoder.search("you?", index)
+    with pytest.raises(UserError, match="top '3': expected a whole number"):
+        encoder.search(index, "you?", k="3")
+    with pytest.raises(UserError, match="words '1': expected a finite weight"):
+        encoder.search(index, "you?", words="1")
     with pytest.raises(TypeError, match="already trained"):
         encoder.fit([("a", "b")])
     assert encoder.index(pandas.DataFrame({0: ["one", "two"]})).texts == ["one", "two"]

@@ -130,6 +130,21 @@ def test_a_kill_between_a_checkpoint_and_the_best_model_changes_nothing(
         assert weights(tmp_path / name) == weights(tmp_path / "whole")
 
 
+def test_a_signal_during_the_last_checkpoint_is_heard(config, monkeypatch, tmp_path):
+    def checkpoint(self, step, *others):
+        real(self, step, *others)
+        if step == STEPS:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    real = monitor.Monitor.checkpoint
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(monitor.Monitor, "checkpoint", checkpoint)
+        train.train(config("run"))
+    assert not finished(tmp_path / "run")
+    train.resume(tmp_path / "run")
+    assert weights(tmp_path / "run") == weights(train.train(config("whole")).folder)
+
+
 def test_resuming_a_finished_run_changes_nothing(config, tmp_path, monkeypatch):
     folder = train.train(config("run")).folder
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -8,8 +8,6 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <numeric>
-#include <random>
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -164,9 +162,8 @@ API int vgpu_is_device(const void* p, size_t size) {
 
 static const size_t MOST_SHARED = 232448;          // 227 KiB, as on an H100
 static size_t dynamic_bytes = 0;
-static const char* const wish = getenv("VGPU_ORDER");      // "reverse", or a seed
-static const bool reversed = wish && *wish == 'r', shuffled = wish && !reversed;
-static const unsigned seed = shuffled ? atoi(wish) : 0;
+static const char* const order = getenv("VGPU_ORDER");
+static const bool reversed = order && !strcmp(order, "reverse");
 
 // One kernel runs at a time: the lock is held from begin to end.
 API void vgpu_begin_launch(const char* kernel, unsigned shared_bytes) {
@@ -183,11 +180,7 @@ API void vgpu_end_launch() {
     lock.unlock();
 }
 
-API uint64_t vgpu_block_in_turn(uint64_t i, uint64_t n) {
-    if (reversed) return n - 1 - i;
-    // Each block once, because the factor is a prime above every n that is used.
-    return shuffled ? (i * 2654435761u + seed) % n : i;
-}
+API uint64_t vgpu_block_in_turn(uint64_t i, uint64_t n) { return reversed ? n - 1 - i : i; }
 
 API void vgpu_begin_block(char* begin, char* end) {
     memset(vgpu_dynamic_shared, 0xff, dynamic_bytes);
@@ -313,17 +306,10 @@ API void vgpu_run_threads(unsigned threads, void (*body)(void*), void* context) 
     block_barrier.arrived = 0;
     for (auto& warp : warp_barriers) for (auto& barrier : warp) barrier.arrived = 0;
     prepare_fibers(threads);
-    static std::mt19937 random(seed);
-    static std::vector<unsigned> order;
-    if (order.size() != threads) {
-        order.resize(threads);
-        std::iota(order.begin(), order.end(), 0u);
-        if (reversed) std::reverse(order.begin(), order.end());
-    }
-    if (shuffled) std::shuffle(order.begin(), order.end(), random);
     while (alive) {
         progress = false;
-        for (unsigned t : order) {
+        for (unsigned turn = 0; turn < threads; ++turn) {
+            unsigned t = reversed ? threads - 1 - turn : turn;
             if (!fibers[t].alive) continue;
             current = t;
             vgpu_threadIdx = {t % vgpu_blockDim.x, t / vgpu_blockDim.x % vgpu_blockDim.y,

@@ -1,4 +1,5 @@
 // Put before a CUDA kernel so that g++ compiles it: one host thread runs all threads of a block.
+// Of CUDA it has what our kernels and CuPy's own use; g++ names what is missing.
 #pragma once
 #include <cfloat>
 #include <climits>
@@ -20,8 +21,6 @@
 #define __device__
 #define __host__
 #define __constant__
-#define __managed__
-#define __grid_constant__
 #define __launch_bounds__(...)         // vgpu.py reads it from the source
 #undef __noinline__
 #define __noinline__ __attribute__((noinline))
@@ -40,23 +39,12 @@ extern char __stop_vgpu_shared[] __attribute__((weak, visibility("hidden")));
 #define blockIdx vgpu_blockIdx
 #define blockDim vgpu_blockDim
 #define gridDim vgpu_gridDim
-static const int warpSize = 32;
 
 struct dim3 : vgpu_uint3 {
     dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : vgpu_uint3{x, y, z} {}
 };
 struct __align__(8) float2 { float x, y; };
-struct __align__(16) float4 { float x, y, z, w; };
 struct __align__(16) double2 { double x, y; };
-struct __align__(8) int2 { int x, y; };
-struct __align__(16) int4 { int x, y, z, w; };
-struct __align__(8) uint2 { unsigned x, y; };
-struct __align__(16) uint4 { unsigned x, y, z, w; };
-inline float2 make_float2(float x, float y) { return {x, y}; }
-inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-inline double2 make_double2(double x, double y) { return {x, y}; }
-inline int2 make_int2(int x, int y) { return {x, y}; }
-inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 
 // ---------------------------------------------------------------- barriers and warps
 
@@ -95,7 +83,6 @@ template <class T> inline T __shfl_xor_sync(unsigned mask, T v, int by, int widt
     int lane = vgpu_lane(), from = lane ^ by;
     return vgpu_read(mask, v, from / width > lane / width ? -1 : from);
 }
-inline unsigned __activemask() { return vgpu_alive_mask(); }
 inline unsigned __ballot_sync(unsigned mask, int predicate) {
     vgpu_same_thread keep;
     int mine = predicate != 0;
@@ -106,9 +93,6 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
     vgpu_exchange_done(mask);
     return bits;
 }
-inline int __any_sync(unsigned mask, int p) { return __ballot_sync(mask, p) != 0; }
-inline int __all_sync(unsigned mask, int p) { return __ballot_sync(mask, !p) == 0; }
-inline void __threadfence() {}
 inline void __threadfence_block() {}
 
 // ---------------------------------------------------------------- atomics
@@ -122,26 +106,18 @@ template <class T, class F> inline T vgpu_update(T* p, F f) {
 }
 #define VGPU_ATOMIC(name, T, expression) \
     inline T name(T* p, T v) { return vgpu_update(p, [=](T old) -> T { return expression; }); }
-#define VGPU_ATOMIC_ANY(T) \
-    VGPU_ATOMIC(atomicAdd, T, old + v) \
-    VGPU_ATOMIC(atomicExch, T, v)
 #define VGPU_ATOMIC_INTEGER(T) \
-    VGPU_ATOMIC_ANY(T) \
+    VGPU_ATOMIC(atomicAdd, T, old + v) \
     VGPU_ATOMIC(atomicMax, T, old > v ? old : v) \
     VGPU_ATOMIC(atomicMin, T, old < v ? old : v) \
-    VGPU_ATOMIC(atomicAnd, T, old & v) \
-    VGPU_ATOMIC(atomicOr, T, old | v) \
-    VGPU_ATOMIC(atomicXor, T, old ^ v) \
     inline T atomicCAS(T* p, T expected, T v) { \
         return vgpu_update(p, [=](T old) { return old == expected ? v : old; }); \
     }
 VGPU_ATOMIC_INTEGER(int)
 VGPU_ATOMIC_INTEGER(unsigned)
 VGPU_ATOMIC_INTEGER(unsigned long long)
-VGPU_ATOMIC_ANY(float)
+VGPU_ATOMIC(atomicAdd, float, old + v)
 VGPU_ATOMIC(atomicAdd, double, old + v)
-VGPU_ATOMIC(atomicSub, int, old - v)
-VGPU_ATOMIC(atomicSub, unsigned, old - v)
 
 // ---------------------------------------------------------------- arithmetic
 
@@ -151,27 +127,14 @@ template <class To, class From> inline To vgpu_as(From x) {
     memcpy(&y, &x, sizeof x);
     return y;
 }
-inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
-inline float rsqrt(float x) { return 1 / std::sqrt(x); }
-inline double rsqrt(double x) { return 1 / std::sqrt(x); }
-inline float __expf(float x) { return std::exp(x); }
-inline float __logf(float x) { return std::log(x); }
-inline float __fdividef(float x, float y) { return x / y; }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 inline int __clz(int x) { return x ? __builtin_clz(x) : 32; }
 inline int __ffs(int x) { return __builtin_ffs(x); }
-inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned long long)a * b >> 32; }
-inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
-    return (unsigned __int128)a * b >> 64;
-}
 inline float __int_as_float(int x) { return vgpu_as<float>(x); }
 inline int __float_as_int(float x) { return vgpu_as<int>(x); }
-inline float __uint_as_float(unsigned x) { return vgpu_as<float>(x); }
-inline unsigned __float_as_uint(float x) { return vgpu_as<unsigned>(x); }
 inline double __longlong_as_double(long long x) { return vgpu_as<double>(x); }
 inline long long __double_as_longlong(double x) { return vgpu_as<long long>(x); }
-template <class T> inline T __ldg(const T* p) { return *p; }
 
 // min and max of any two numbers; of floats, the one that is not nan.
 template <class A, class B> using vgpu_common = typename std::enable_if<

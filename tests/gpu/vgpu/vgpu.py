@@ -265,33 +265,30 @@ _BOUNDS = r"(?:__launch_bounds__\s*\(([^)]*)\)\s*)?"
 _KERNEL = re.compile(rf'extern\s+"C"\s+__global__\s+{_BOUNDS}void\s+{_BOUNDS}(\w+)\s*\(')
 _DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\s*\([^;\[]*\)\s+)?([\w:<> ]+?)\s+"
                       r"(\w+)\s*\[\s*\]\s*;")
-_BARRIER = re.compile(r"__sync|__shfl|__ballot|__any_sync|__all_sync")
+_BARRIER = re.compile(r"__sync|__shfl|__ballot")
 
 
-def _prepare(source, name_expressions):
-    """CUDA source → what g++ compiles, name expression → the name its kernel is found by."""
+def _prepare(source):
+    """CUDA source → what g++ compiles."""
     text = _DYNAMIC.sub(r"\1* \2 = (\1*)vgpu_dynamic_shared;", source)
-    kernels = [(name, name, before or after) for before, after, name in _KERNEL.findall(text)]
-    mapping = {expression: f"template_{k}" for k, expression in enumerate(name_expressions or ())}
-    kernels += [(name, f"&{expression}", "") for expression, name in mapping.items()]
     fibers = "true" if _BARRIER.search(text) else "false"
     launchers = "".join(
         f'extern "C" void vgpu_launch__{name}(void** vgpu_p, vgpu_uint3 vgpu_g, vgpu_uint3 vgpu_b) '
-        f'{{ vgpu_launch<{fibers}>({kernel}, vgpu_p, vgpu_g, vgpu_b); }}\n'
-        f'extern "C" {{ extern const unsigned vgpu_bound__{name} = vgpu_bound({bound}); }}\n'
-        for name, kernel, bound in kernels)
+        f'{{ vgpu_launch<{fibers}>({name}, vgpu_p, vgpu_g, vgpu_b); }}\n'
+        f'extern "C" {{ extern const unsigned vgpu_bound__{name} = '
+        f'vgpu_bound({before or after}); }}\n'
+        for before, after, name in _KERNEL.findall(text))
     header = "cupy.h" if "#include <cupy/" in source else "kernel.h"
     noise = '#include "noise.h"\n' if NOISE else ""
-    return f'#include "{header}"\n{noise}#line 1 "kernel.cu"\n{text}\n{launchers}', mapping
+    return f'#include "{header}"\n{noise}#line 1 "kernel.cu"\n{text}\n{launchers}'
 
 
 def _patch_compiler(compiler, packages):
     """Let CuPy's compiler be g++; a "cubin" is the path of a shared object."""
     folder, headers = _build(packages), _headers(packages)
 
-    def compile_using_nvrtc(source, options=(), arch=None, filename="kern.cu",
-                            name_expressions=None, *_):
-        text, mapping = _prepare(source, name_expressions)
+    def compile_using_nvrtc(source, options=(), arch=None, filename="kern.cu", *_):
+        text = _prepare(source)
         # Of the folders of headers only CuPy's own: NVIDIA's want a CUDA compiler.
         flags = [*KERNEL_FLAGS, *(option for option in options if option.startswith("-D")),
                  f"-I{folder}", f"-I{headers}"]
@@ -302,7 +299,7 @@ def _patch_compiler(compiler, packages):
                 _run([CXX, *flags, "-shared", "-x", "c++", "-"], target, text)
             except RuntimeError as error:
                 raise compiler.CompileException(str(error), source, filename, options) from None
-        return f"VGPU:{target}\0".encode(), mapping
+        return f"VGPU:{target}\0".encode(), {}            # no names of templates
 
     compiler._compile_using_nvrtc_no_warning = compile_using_nvrtc
     compiler._preprocess = lambda *_: "vgpu"               # it asks NVRTC for its version

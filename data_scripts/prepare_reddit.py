@@ -21,10 +21,10 @@ import duckdb
 from tqdm import tqdm
 
 from convsim_mini.common.cli import (
-    Parser, UserError, errors_in_one_line, positive_int, python_m)
+    Parser, UserError, errors_in_one_line, path_of, positive_int, python_m, user_errors)
 from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.common.files import OURS, locked, replace_file, write_text
+from convsim_mini.common.files import OURS, check_folder, locked, replace_file, write_text
 from convsim_mini.common.lines import parse_object
 from convsim_mini.common.processes import local_processes
 from convsim_mini.common.show import table
@@ -36,6 +36,7 @@ from data_scripts.tasks import cluster, run_tasks
 FORMAT = 2
 WORK = f"{OURS}.work"                        # a folder in DIR
 BUCKET_BYTES, MOST_BUCKETS = 1 << 26, 512    # bytes of the input files, mostly compressed tenfold
+ADVICE = "choose another folder with --out"
 GO_ON = "what is finished is kept: run the same command again, with fewer --workers"
 FEW = 5_000                                  # pairs; fewer may leave a split too small to train on
 
@@ -44,33 +45,36 @@ FEW = 5_000                                  # pairs; fewer may leave a split to
 def main(arguments=None):
     """The command."""
     parser = Parser("data_scripts.prepare_reddit", __doc__)
-    parser.add_argument("inputs", nargs="+", type=Path, metavar="INPUT",
+    parser.add_argument("inputs", nargs="+", type=path_of, metavar="INPUT",
                         help="a dump (RC_YYYY-MM: plain, gzip, bzip2, xz, zstd), a folder of them, "
                              "or a ConvoKit corpus")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR",
+    parser.add_argument("--out", type=path_of, required=True, metavar="DIR",
                         help="folder for the pairs")
     parser.add_argument("--workers", type=positive_int, default=os.cpu_count(), metavar="N",
                         help="processes on this machine (default: one per core)")
     parser.add_argument("--scheduler", metavar="ADDRESS",
                         help="run on the dask cluster with this scheduler instead")
     options = parser.parse_args(arguments)
-    prepare(options.inputs, options.out.resolve(), options.workers, options.scheduler)
+    prepare(options.inputs, Path(os.path.realpath(options.out)), options.workers, options.scheduler)
 
 
 def prepare(inputs, out, workers, scheduler):
     """Do what has not been done yet, and print the report."""
     plan = make_plan(inputs)
-    if not is_done(out, plan) or (out / WORK).exists():     # a run was killed while tidying up
+    with user_errors(f"{out}: cannot be written", ADVICE, (OSError, UnicodeEncodeError)):
+        str(out).encode()                                     # DuckDB writes no other names
+        done = is_done(out, plan)
+        out.mkdir(parents=True, exist_ok=True)
+    if not done or (out / WORK).exists():                     # a run was killed while tidying up
         try:
-            (out / WORK).mkdir(parents=True, exist_ok=True)
             with locked(out, f"{out}: another run is working in this folder; wait for it, "
                         "or choose another --out"):
+                (out / WORK).mkdir(exist_ok=True)
                 if not is_done(out, plan):                    # another run may have ended just now
                     do_tasks(out, plan, workers, scheduler)
                     finish(out, plan)
                 shutil.rmtree(out / WORK)
-        # mostly a full disk; or a name that DuckDB cannot write
-        except (OSError, MemoryError, UnicodeEncodeError, duckdb.Error) as error:
+        except (OSError, MemoryError, duckdb.Error) as error:    # mostly a full disk
             raise UserError(f"{out}: {' '.join(str(error).split())}; what is finished is kept: "
                             "fix that and run the same command again") from None
     print_report(out)
@@ -97,7 +101,7 @@ def do_tasks(out, plan, workers, scheduler):
 
 def make_plan(inputs):
     """Which files, in which order, into how many buckets. It depends only on the files."""
-    paths = sorted({path.resolve() for given in inputs for path in _files(given)})
+    paths = sorted({Path(os.path.realpath(path)) for given in inputs for path in _files(given)})
     dumps = []
     for path in paths:
         check_dump(path)
@@ -138,30 +142,29 @@ def check_dump(path):
 
 
 def is_done(out, plan):
-    """True if DIR holds the pairs of this plan. Raises UserError if it holds others."""
-    for name in ("report.json", f"{WORK}/plan.json"):
-        try:
-            found = parse_object((out / name).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError) as error:
-            raise UserError(f"{out / name}: cannot be read ({error}); choose another --out, or "
-                            "delete this one") from None
-        sizes = {}
-        if name == "report.json":
-            sizes, found = found.get("sizes"), found.get("plan")
-        if found != plan:
-            raise UserError(f"{out}: was made from other files, or these have changed since; "
-                            "choose another --out, or delete this one")
-        if sizes != (sizes and sizes_in(out)):
-            raise UserError(f"{out}: pairs or pairs.jsonl.zst have changed since; choose another "
-                            "--out, or delete this one")
-        return name == "report.json"
-    for path in out.iterdir() if out.is_dir() else ():
-        if not path.name.startswith(OURS):
-            raise UserError(f"{path}: already exists, and nothing says what it was made from; "
-                            "choose another --out, or delete it")
-    return False
+    """True if DIR holds the pairs of this plan; False if they are begun, or it is empty or absent.
+
+    Raises UserError if it holds anything else.
+    """
+    # in this order, since another run writes the second before it removes the first
+    begun, report = (stored(out / name) for name in (f"{WORK}/plan.json", "report.json"))
+    check_folder(out, ADVICE, lambda out: begun or report.get("plan") or all(
+        path.name.startswith(OURS) for path in out.iterdir()))
+    found = report.get("plan"), report.get("sizes")
+    if begun not in ({}, plan) or report and found != (plan, sizes_in(out)):
+        raise UserError(f"{out}: was made from other files, or these or the pairs have changed "
+                        f"since; {ADVICE}")
+    return bool(report)
+
+
+def stored(path):
+    """The object in a JSON file: {} if there is no file, {"plan": None} if it holds none."""
+    try:
+        return parse_object(path.read_text(encoding="utf-8"))
+    except OSError:
+        return {}
+    except ValueError:
+        return {"plan": None}
 
 
 def sizes_in(out):

@@ -4,7 +4,6 @@
     python -m lessons.claims 9 --write    put the table into claims.md
 """
 
-import argparse
 import json
 import os
 import re
@@ -16,6 +15,10 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from tqdm import tqdm
+
+from convsim_mini.common.cli import Parser, errors_in_one_line
+
+from .book.contents import chosen
 
 LESSONS = Path(__file__).resolve().parent
 SEEDS = range(1, 6)    # besides 0, that of the printed numbers
@@ -77,13 +80,12 @@ def write(found):
 
 def main(argv=None):
     """The command."""
-    parser = argparse.ArgumentParser("python -m lessons.claims", description=__doc__.split("\n")[0])
+    parser = Parser("lessons.claims", __doc__)
     parser.add_argument("lessons", nargs="*", help="numbers or letters; all, if none is given")
     parser.add_argument("--write", action="store_true", help="put the tables into claims.md")
-    options = parser.parse_args(argv)
-    names = {name.zfill(2) if name.isdigit() else name for name in options.lessons}
-    paths = [path for path in sorted(LESSONS.glob("[0-9A-C]*_*.py"))
-             if not names or path.name.split("_")[0] in names]
+    with errors_in_one_line():
+        options = parser.parse_args(argv)
+        paths = [lesson.path for lesson in chosen(options.lessons)]
     with ThreadPoolExecutor(os.cpu_count()) as executor:
         jobs = {path: [executor.submit(run, path, seed) for seed in SEEDS] for path in paths}
         failed = False

@@ -5,6 +5,7 @@ import difflib
 import os
 import re
 import shlex
+import shutil
 import signal
 import sys
 import threading
@@ -65,6 +66,8 @@ def user_errors(where, advice, errors=OSError):
         yield
     except errors as error:
         reason = getattr(error, "strerror", None) or error
+        if isinstance(error, shutil.Error):                   # copytree's list
+            reason = error.args[0][-1][-1]
         raise UserError(f"{where} ({one_line(reason)}); {advice}") from None
 
 

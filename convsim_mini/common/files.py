@@ -84,6 +84,14 @@ def check_replaceable(path, begins=b"", source=None):
             raise UserError(f"{path}: already exists and was not changed; choose another name")
 
 
+def check_folder(path, advice, is_ours=lambda folder: not any(folder.iterdir())):
+    """Where `path` leads: an empty folder, nothing, or what is ours. Raises UserError, OSError."""
+    target = Path(os.path.realpath(path))
+    if os.path.lexists(target) and not (target.is_dir() and is_ours(target)):
+        raise UserError(f"{path}: already exists and was not changed; {advice}")
+    return target
+
+
 @contextmanager
 def new_folder(path, advice):
     """A folder to fill, which at the end stands at `path`; after an error there is nothing.
@@ -91,11 +99,9 @@ def new_folder(path, advice):
     `path` may be an empty folder, which keeps its mode, its owner and what is mounted there. Raises
     UserError, before anything is done, if anything else is there.
     """
-    target = Path(os.path.realpath(path))
     with user_errors(f"{path}: cannot be written", advice, (OSError, SafetensorError)):
-        empty = target.is_dir() and not any(target.iterdir())
-        if not empty and os.path.lexists(target):
-            raise UserError(f"{path}: already exists and was not changed; {advice}")
+        target = check_folder(path, advice)
+        empty = target.is_dir()
         target.parent.mkdir(parents=True, exist_ok=True)
         with workplace(target if empty else target.parent) as private:
             folder = private / target.name

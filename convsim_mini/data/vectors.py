@@ -22,7 +22,7 @@ def vectors_of(path, words):
     """
     path = path_of(path)
     advice = "expected word vectors: --model.start FILE"
-    with user_errors(f"{path}: cannot be read", advice, (*UNREADABLE, StopIteration)):
+    with user_errors(f"{path}: cannot be read", advice, UNREADABLE):
         if path.is_dir() or path.suffix == ".safetensors":
             return _of_tokens(path, words)
         if path.suffix == ".npz":
@@ -39,14 +39,23 @@ def _of_tokens(path, words):
         from tokenizers import Tokenizer
     from safetensors.numpy import load_file
     is_folder = path.is_dir()
-    table = load_file(next(path.rglob("*.safetensors")) if is_folder else path)
+    table = load_file(_first(path.rglob("*.safetensors"), ".safetensors") if is_folder else path)
     rows = table.get("mapping")                               # model2vec's, of a pruned table
-    table = next(array for array in table.values() if array.ndim == 2).astype(np.float32)
+    table = _first((array for array in table.values() if array.ndim == 2), "array (n, d)")
+    table = table.astype(np.float32)
     files = path.rglob("*tokenizer*.json") if is_folder else path.parent.glob("*tokenizer*.json")
-    file = min(files, key=lambda file: (file.name != "tokenizer.json", file))
+    files = sorted(files, key=lambda file: (file.name != "tokenizer.json", file))
+    file = _first(files, "tokenizer.json")
     tokens = Tokenizer.from_file(str(file)).encode_batch([*words], add_special_tokens=False)
     return {word: table[one.ids if rows is None else rows[one.ids]].mean(axis=0)
             for word, one in zip(words, tokens) if one.ids}
+
+
+def _first(found, what):
+    """The first of what was found. Raises ValueError if that is nothing."""
+    for one in found:
+        return one
+    raise ValueError(f"it has no {what}")
 
 
 def read_vectors(path, words):

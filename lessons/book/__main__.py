@@ -14,15 +14,15 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from html import escape
-from pathlib import Path
 from string import Template
+from zlib import crc32
 
 from convsim_mini.common.cli import (
-    Parser, UserError, errors_in_one_line, progress, python_m, user_errors)
-from convsim_mini.common.files import OURS, new_folder, workplace, write_text
+    Parser, UserError, errors_in_one_line, path_of, progress, python_m, user_errors)
+from convsim_mini.common.files import OURS, check_folder, new_folder, workplace, write_text
 
 from .. import claims
-from .contents import HERE, LESSONS, PARTS, STATIONS, all_lessons, section
+from .contents import HERE, LESSONS, PARTS, STATIONS, chosen, section
 
 try:
     import jupytext
@@ -37,7 +37,7 @@ except ModuleNotFoundError as error:
     jupytext = None
     missing = error.name
 
-MADE = f"{OURS}.book"    # lists a book's files: a folder with no others may be replaced
+MADE = f"{OURS}.book"    # lists a book's files and their checksums: no others are replaced
 MORE = {"notation": "Notation", "after": "After the lessons"}    # pages besides the lessons
 
 HOME = ('<a href="index.html">All lessons</a><a href="notation.html">Notation</a>'
@@ -87,8 +87,16 @@ def run(path, folder, clients):
     return notebook
 
 
-def names_in(folder):
-    return [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+def files_in(folder):
+    """The files below a folder, each as "CHECKSUM NAME", but for MADE."""
+    return {f"{crc32(path.read_bytes()):08x} {path.relative_to(folder).as_posix()}"
+            for path in folder.rglob("*") if path.is_file() and path.name != MADE}
+
+
+def made_in(folder):
+    """Those that belong to the book there, or to the old and the new one until it is complete."""
+    path = folder / MADE
+    return {*path.read_text("utf-8", "replace").split("\n")} if path.exists() else set()
 
 
 def write_book(folder, lessons, notebooks):
@@ -189,12 +197,10 @@ def make_book(lessons, out):
     """
     advice = "choose another folder with --out"
     with user_errors(f"{out}: cannot be written", advice):
-        made = (out / MADE).read_text("utf-8").split("\n") if (out / MADE).exists() else []
-        if os.path.lexists(out) and not out.is_dir() or {*names_in(out)} - {MADE, *made}:
-            raise UserError(f"{out}: holds what does not belong to a book; {advice}")
+        out = check_folder(out, advice, lambda folder: files_in(folder) <= made_in(folder))
     # in the folder itself, as it may be a mount
     with (user_errors(f"{out}: cannot be written", advice),
-          workplace(out if out.is_dir() else Path(os.path.realpath(out)).parent) as beside):
+          workplace(out if out.is_dir() else out.parent) as beside):
         new, notebooks, clients = beside / "new", {}, []
         new.mkdir()
         pool = ThreadPoolExecutor(os.cpu_count())
@@ -210,27 +216,28 @@ def make_book(lessons, out):
                     client.km.provisioner.process.kill()
             pool.shutdown()
         write_book(new, lessons, notebooks)
-        put_in_place(new, out, made)
+        put_in_place(new, out)
 
 
-def put_in_place(new, out, made):
+def put_in_place(new, out):
     """Move the files of the book `new` to `out`, then delete those of the old book that it lacks.
 
-    So `out` keeps its mode, owner and links, and is always a book. made: the old book's names
+    So `out` keeps its mode, owner and links, and is always a book.
     """
     out.mkdir(parents=True, exist_ok=True)
-    names = names_in(new)
-    write_text(out / MADE, "\n".join([*names, *made]))
-    for name in names:
+    files, made = files_in(new), made_in(out)
+    write_text(out / MADE, "\n".join(files | made))
+    for file in files:
+        name = file.partition(" ")[2]
         (out / name).parent.mkdir(exist_ok=True)
         if (out / name).exists():                             # it keeps its mode and owner
             shutil.copymode(out / name, new / name)
             with suppress(OSError, AttributeError):
                 shutil.chown(new / name, (out / name).stat().st_uid, (out / name).stat().st_gid)
         os.replace(new / name, out / name)
-    for name in {*made} & {*names_in(out)} - {*names}:        # never outside, whatever MADE says
-        (out / name).unlink()
-    write_text(out / MADE, "\n".join(names))
+    for file in made & files_in(out) - files:                 # never outside, whatever MADE says
+        (out / file.partition(" ")[2]).unlink()
+    write_text(out / MADE, "\n".join(sorted(files)))
 
 
 @errors_in_one_line()
@@ -238,17 +245,13 @@ def main(argv=None):
     """The command."""
     parser = Parser("lessons.book", __doc__)
     parser.add_argument("numbers", nargs="*", help="which lessons (default: all)")
-    parser.add_argument("--out", type=Path, default="book", help="folder (default: book)")
-    parser.add_argument("--notebooks", type=Path, metavar="FOLDER",
+    parser.add_argument("--out", type=path_of, default="book", help="folder (default: book)")
+    parser.add_argument("--notebooks", type=path_of, metavar="FOLDER",
                         help="write notebooks that have not run into this new folder, and no book")
     options = parser.parse_args(argv)
     if not jupytext:
         raise UserError(f"it needs {missing}: {python_m('pip install -r tests/requirements.txt')}")
-    known = {lesson.number: lesson for lesson in all_lessons()}
-    chosen = {number.lstrip("0") or "0" for number in options.numbers} or set(known)
-    if unknown := chosen - set(known):
-        raise UserError(f"{min(unknown)}: not a lesson; there are {', '.join(known)}")
-    lessons = [lesson for number, lesson in known.items() if number in chosen]
+    lessons = chosen(options.numbers)
     if options.notebooks:
         with new_folder(options.notebooks, "choose another folder") as folder:
             write_notebooks(folder, lessons)

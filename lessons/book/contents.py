@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from convsim_mini.common.cli import UserError
+
 HERE = Path(__file__).resolve().parent
 LESSONS = HERE.parent
 
@@ -58,6 +60,15 @@ def all_lessons():
                       re.MULTILINE)
     return [Lesson(number, title, LESSONS / name, minutes, shows)
             for number, title, name, minutes, shows in rows]
+
+
+def chosen(numbers):
+    """The lessons of these numbers and letters, or all if there are none. Raises UserError."""
+    known = {lesson.number: lesson for lesson in all_lessons()}
+    names = {number.lstrip("0") or "0" for number in numbers} or set(known)
+    if unknown := names - set(known):
+        raise UserError(f"{min(unknown)}: not a lesson; there are {', '.join(known)}")
+    return [lesson for number, lesson in known.items() if number in names]
 
 
 def solutions(lesson):

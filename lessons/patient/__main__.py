@@ -118,7 +118,7 @@ def menu(name):
     told = {what: (function.__doc__ or "").strip() for what, function in MEASUREMENTS.items()}
     show("\nmeasurements", told)
     show("\nfaults", {fault: row.what for fault, row in FAULTS.items()})
-    print(f"\nNext: {python_m(f'lessons.patient {name} ask steps')}  or  diagnose FAULT. "
+    print(f"\nNext: {python_m('lessons.patient', name, 'ask', 'steps')}  or  diagnose FAULT. "
           "The patient `healthy` is there to compare.")
 
 

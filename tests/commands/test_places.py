@@ -28,6 +28,18 @@ def notebooks(run, place):
     main(["1", "--notebooks", place])
 
 
+def book(run, place):
+    pytest.importorskip("jupytext")
+    from lessons.book.__main__ import main
+    main(["1", "--out", place])
+
+
+def reddit(run, place):
+    pytest.importorskip("duckdb")
+    from data_scripts.prepare_reddit import main
+    main(["RC", "--out", place])
+
+
 FOLDERS = {    # command → a function of the run's folder and the place as it is typed
     "train": lambda run, place: train.train(config_of(parse([*TRAINING, "--run", place]))),
     "fit": lambda run, place: convsim_mini.fit(
@@ -36,6 +48,7 @@ FOLDERS = {    # command → a function of the run's folder and the place as it 
     "export": lambda run, place: export.main([run, "--out", place]),
     "evaluation": lambda run, place: evaluation.main([run, "--on", "sts", "--out", place]),
     "lessons.book": notebooks}
+CONTINUED = {"lessons.book --out": book, "prepare_reddit": reddit}    # in what they made, too
 FILES = {
     ".npy": lambda run, place: encode.main([run, "--file", "lines.txt", "--out", place]),
     ".jsonl": lambda run, place: chats.main(["chat.txt", "--out", place])}
@@ -54,6 +67,7 @@ def place(tmp_path, trained, pair_file, monkeypatch):
         (tmp_path / name).chmod(0o750)
     for name in ("theirs/report/evaluation.md", "theirs/requirements.txt", "notes"):
         (tmp_path / name).write_text("a year of work")
+    (tmp_path / "RC").write_text('{"id": "c", "link_id": "p", "parent_id": "p", "body": "hello"}')
     (tmp_path / "own.jsonl").write_text('{"thread": "a", "speaker": "Ann", "text": "hello"}\n')
     np.save(tmp_path / "own.npy", np.zeros((2, 3), np.float32))
     (tmp_path / "link").symlink_to("linked")
@@ -119,10 +133,10 @@ def test_the_folder_in_which_one_stands_is_filled_and_stays(place, command, monk
 
 @pytest.mark.parametrize("typed", ["theirs", "theirs/report", "notes", "to notes", "loop", "run",
                                    ".", "notes/below"])
-@pytest.mark.parametrize("command", FOLDERS)
+@pytest.mark.parametrize("command", [*FOLDERS, *CONTINUED])
 def test_what_is_the_users_is_refused_as_a_folder(place, command, typed):
     before = all_below(place)
-    assert refused(FOLDERS[command], typed)
+    assert refused((FOLDERS | CONTINUED)[command], typed)
     assert all_below(place) == before
 
 

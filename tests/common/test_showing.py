@@ -1,6 +1,7 @@
 """What commands show, including hints and errors, and what they do when a signal ends them."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from convsim_mini.common.cli import Parser, UserError, errors_in_one_line, path_of, python_m
+from convsim_mini.common.cli import (
+    Parser, UserError, errors_in_one_line, path_of, python_m, user_errors)
 
 from conftest import ASCII, PATH, ended
 
@@ -121,3 +123,13 @@ def test_a_signal_cleans_up_even_if_it_comes_twice(number):
     process.send_signal(number)
     assert ended(process) == (b"clean\n", b"")
     assert process.returncode == 128 + number
+
+
+def test_of_a_folder_s_copy_the_last_reason_is_said(tmp_path):
+    def full(source, target):
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "file").touch()
+    with (pytest.raises(UserError, match=r"^a \(\[Errno 28\] No space left on device\); b$"),
+          user_errors("a", "b")):
+        shutil.copytree(tmp_path, tmp_path / "copy", copy_function=full)

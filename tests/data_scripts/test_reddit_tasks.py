@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import psutil
 import pytest
@@ -139,6 +139,25 @@ def test_the_order_of_the_inputs_does_not_matter_and_a_second_run_does_nothing(
     prepare_reddit.prepare([dumps], tmp_path, 2, None)
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_run_that_got_the_lock_from_one_that_finished_does_nothing(tmp_path, monkeypatch, begun):
+    @contextmanager
+    def late(*given):
+        monkeypatch.setattr(prepare_reddit, "locked", locked)
+        prepare_reddit.prepare([one], tmp_path / "out", 1, None)
+        monkeypatch.setattr(prepare_reddit, "run_tasks", None)
+        with locked(*given):
+            yield
+
+    one, locked = dump(tmp_path / "one", [GOOD]), prepare_reddit.locked
+    if begun:                                                 # it is found while it tidies up
+        prepare_reddit.prepare([one], tmp_path / "out", 1, None)
+        (tmp_path / "out" / WORK).mkdir()
+    monkeypatch.setattr(prepare_reddit, "locked", late)
+    prepare_reddit.prepare([one], tmp_path / "out", 1, None)
+    assert not any(path.name.startswith(".") for path in (tmp_path / "out").iterdir())
+
+
 # ---------------------------------------------------------------- what it says
 
 def test_the_report_accounts_for_every_line_and_every_comment(dumps, tmp_path, capsys):
@@ -180,16 +199,17 @@ def test_other_inputs_do_not_mix_with_what_is_there(tmp_path):
     pairs = tmp_path / "out" / "pairs.jsonl.zst"
     whole = pairs.read_bytes()
     pairs.write_bytes(b"mine")
-    with pytest.raises(UserError, match="pairs.jsonl.zst have changed since"):
+    with pytest.raises(UserError, match="or the pairs have changed since; choose another folder"):
         prepare_reddit.prepare([one], tmp_path / "out", 1, None)
     pairs.write_bytes(whole)
     dump(one, [GOOD] * 3)
-    with pytest.raises(UserError, match="or these have changed since"):
+    with pytest.raises(UserError, match="or these or the pairs have changed since"):
         prepare_reddit.prepare([one], tmp_path / "out", 1, None)
     assert contents(tmp_path / "out") == before
-    for folder in (tmp_path, tmp_path / "one"):               # not ours
-        with pytest.raises(UserError):
-            prepare_reddit.prepare([other], folder, 1, None)
+    (work := tmp_path / "begun" / WORK).mkdir(parents=True)
+    (work / "plan.json").write_text("cut of")                 # what it parsed is of an unknown plan
+    with pytest.raises(UserError, match="begun: was made from other files"):
+        prepare_reddit.prepare([one], tmp_path / "begun", 1, None)
 
 
 @pytest.mark.parametrize("name, lines, arguments, words", [
@@ -201,18 +221,29 @@ def test_other_inputs_do_not_mix_with_what_is_there(tmp_path):
     ("RC", [GOOD], ["folder"], "folder: .* neither a ConvoKit corpus"),
     ("RC", [GOOD], ["--workers", "0"], "argument --workers: invalid positive_int value: '0'"),
     ("RC", [GOOD], ["--scheduler", "tcp://127.0.0.1:9"], "no scheduler answers there"),
-    ("RC", [GOOD], ["--out", "RC"], "RC/report.json: cannot be read"),
-    ("RC", [GOOD], ["--out", "theirs"], "pairs: already exists")])
+    ("RC", [GOOD], ["loop"], "loop: cannot be read"),
+    *(("RC", [GOOD], ["--out", out], rf"{name}: already exists and was not changed; choose another "
+       r"folder with --out$") for out, name in (
+           ("RC", "/RC"), ("theirs", "/theirs"), ("/", "^/"), ("loop", "/loop"),
+           ("noted", "/noted"), ("listed", "/listed"))),
+    ("RC", [GOOD], ["--out", ""], "^: is not the name of a file or folder"),
+    *(("RC", [GOOD], ["--out", out], r": cannot be written \(.+\); choose another folder")
+      for out in ("RC/x", "loop/x", "n\udcff"))])
 def test_a_mistake_is_one_line_and_leaves_all_as_it_was(
         tmp_path, monkeypatch, capsys, name, lines, arguments, words):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tasks, "PATIENCE", "200ms")
     (tmp_path / "folder").mkdir()
     (tmp_path / "theirs" / "pairs").mkdir(parents=True)
+    (tmp_path / "loop").symlink_to("loop")
+    for folder, text in (("noted", "a year of work"), ("listed", '{"sizes": {}}')):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "report.json").write_text(text)
     dump(tmp_path / name, lines)
+    before = {*tmp_path.rglob("*")}
     with pytest.raises(SystemExit) as end:
         prepare_reddit.main([name, *arguments] + ["--out", "out"] * ("--out" not in arguments))
     (line,) = capsys.readouterr().err.splitlines()
     assert end.value.code == 2 and line.startswith("error: ")
     assert re.search(words, line.removeprefix("error: ")), line
-    assert not any(path.name == "pairs.jsonl.zst" for path in tmp_path.rglob("*"))
+    assert {path for path in tmp_path.rglob("*") if "out" not in path.parts} == before

@@ -21,7 +21,7 @@ import jupytext
 import numpy as np
 from browser import Browser
 from nbformat.v4 import new_markdown_cell, new_notebook, new_output
-from lessons.book.__main__ import make_book, write_notebooks
+from lessons.book.__main__ import files_in, made_in, make_book, put_in_place, write_notebooks
 from lessons.book.contents import PARTS, STATIONS, all_lessons, solutions
 from lessons.book.pages import LINKED, Page, typeset, with_links
 
@@ -230,13 +230,36 @@ def test_a_book_takes_the_place_of_a_book_and_of_nothing_else(clone):
     assert done.returncode == 0, done.stderr
     names = {path.name for path in (clone / "other").glob("*")}
     assert "C_what_a_gpu_does_differently.html" in names and "13_timing_signal.html" not in names
+    own = clone / "other" / "C_what_a_gpu_does_differently.html"
+    own.write_text((made := own.read_text()) + "<p>my note</p>")
+    with pytest.raises(UserError, match="other: already exists and was not changed; choose"):
+        make_book([], clone / "other")
+    assert own.read_text().endswith("my note</p>")
+    own.write_text(made)
     (clone / "other" / "notes").mkdir()
     (clone / "other" / "notes" / "own.txt").write_text("a year of work")
-    with pytest.raises(UserError, match="other: holds what does not belong to a book; choose"):
+    with pytest.raises(UserError, match="other: already exists and was not changed; choose"):
         make_book([], clone / "other")
     shutil.rmtree(clone / "other")
     done = book(clone, "77")
     assert (done.returncode, done.stderr[:40]) == (2, "error: 77: not a lesson; there are 0, 1,")
+
+
+def test_a_book_that_is_cut_while_it_is_put_in_place_is_still_a_book(tmp_path, monkeypatch):
+    def new(text):
+        (folder := tmp_path / text).mkdir()
+        (folder / "page").write_text(text)
+        (folder / f"{text}.html").write_text(text)
+        return folder
+
+    put_in_place(new("one"), out := tmp_path / "out")
+    with monkeypatch.context() as patch, pytest.raises(TypeError):
+        patch.setattr(shutil, "copymode", None)               # called before a page is replaced
+        put_in_place(new("two"), out)
+    assert files_in(out) <= made_in(out)
+    put_in_place(new("three"), out)
+    assert {file[9:] for file in files_in(out)} == {"page", "three.html"}
+    assert files_in(out) == made_in(out)
 
 
 # ---------------------------------------------------------------- in a browser

@@ -124,6 +124,13 @@ def test_the_opposite_of_a_claim_fails(monkeypatch, number, claim, old, new):
         exec(compile(text, path, "exec"), {"__name__": "__main__"})
 
 
+def test_a_lesson_that_does_not_exist_is_told(capsys):
+    with pytest.raises(SystemExit) as end:
+        claims.main(["zz"])
+    error = capsys.readouterr().err
+    assert end.value.code == 2 and error.startswith("error: zz: not a lesson; there are 0, 1, ")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("path", [
     path for path in sorted(LESSONS.glob("[0-9A-C]*_*.py"))

@@ -45,6 +45,10 @@ def test_a_run_has_the_evidence_of_its_own_faults_and_of_no_other(name):
                    for word in FAULTS if word not in faults)
 
 
+def test_the_next_command_is_for_the_same_name(command):
+    assert "lessons.patient 'ada l' ask steps  or" in command("ada l")[1]
+
+
 def test_it_measures_counts_and_judges(command, monkeypatch):
     monkeypatch.setattr(patient, "admit", cache(patient.admit))    # trained once
     name, chart = NAMES["scale-1"], command(NAMES["scale-1"])[1]

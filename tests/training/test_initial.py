@@ -126,6 +126,16 @@ def test_vectors_that_do_not_fit_are_told(text, dim, told, tmp_path):
         given_vectors(model, Vocabulary(["w1"], [1]))
 
 
+def test_a_folder_without_a_table_or_its_tokenizer_says_which_is_missing(tmp_path):
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed")
+    for missing, rows in ((".safetensors", None), ("array .n, d.", np.zeros(3)),
+                          ("tokenizer.json", np.zeros((3, 2)))):
+        if rows is not None:
+            save_file({"rows": rows}, tmp_path / "model.safetensors")
+        with pytest.raises(UserError, match=rf"cannot be read \(it has no {missing}\); expected"):
+            given_vectors(ModelConfig(start=str(tmp_path)), Vocabulary(["w1"], [1]))
+
+
 @pytest.mark.parametrize("encoder", ["dan", "transformer"])
 def test_matrices_are_uniform_within_the_bound_of_glorot(encoder):
     config = ModelConfig(encoder, embedding_dim=40, layers=[30, 50], response_hidden=[60],

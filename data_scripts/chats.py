@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from convsim_mini.common.cli import (
-    Parser, UserError, errors_in_one_line, positive_int, user_errors)
+    Parser, UserError, errors_in_one_line, path_of, positive_int, user_errors)
 from convsim_mini.common.files import check_replaceable, write_text
 from convsim_mini.common.arrays_file import UNREADABLE
 from convsim_mini.data.conversations import in_order, sessions
@@ -31,10 +31,10 @@ READ_IN_FOLDERS = {".txt", ".log", ".weechatlog", ".json"}
 def main(arguments=None):
     """The command."""
     parser = Parser("data_scripts.chats", __doc__)
-    parser.add_argument("export", type=Path, metavar="FILE_OR_FOLDER")
+    parser.add_argument("export", type=path_of, metavar="FILE_OR_FOLDER")
     parser.add_argument("--silence", type=positive_int, default=24, metavar="HOURS",
                         help="what is said after a longer one answers nothing (default: 24)")
-    parser.add_argument("--out", type=Path, metavar="PAIRS",
+    parser.add_argument("--out", type=path_of, metavar="PAIRS",
                         help="the log, a .jsonl (default: print it)")
     options = parser.parse_args(arguments)
     if options.out:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from convsim_mini.common.cli import Parser, UserError, errors_in_one_line
+from convsim_mini.common.cli import Parser, UserError, errors_in_one_line, path_of
 from convsim_mini.common.files import locked, workplace
 from data_scripts.check import check
 from data_scripts.fetch import fetch, part_of
@@ -212,9 +212,9 @@ def parse_options(argv):
                         help=f"data sets: {', '.join([*REGISTRY, *GROUPS])}")
     parser.add_argument("--list", action="store_true",
                         help="show every data set and whether it is here, then stop")
-    parser.add_argument("--data", type=Path, default=Path("data"),
+    parser.add_argument("--data", type=path_of, default=Path("data"),
                         help="folder to put them in (default: data)")
-    parser.add_argument("--from", type=Path, dest="own", metavar="PATH",
+    parser.add_argument("--from", type=path_of, dest="own", metavar="PATH",
                         help="your own copy: an archive, or a folder of files or archives")
     options = parser.parse_intermixed_args(argv)
     options.names = [name for of in options.names for name in GROUPS.get(of, [of])]

@@ -14,7 +14,6 @@ if not __package__:
 
 import json
 import sys
-from pathlib import Path
 
 from convsim_mini.common.cli import (
     Parser, UserError, errors_in_one_line, path_of, positive_int, user_errors)

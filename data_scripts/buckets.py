@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 
 from convsim_mini.common.files import new_folder
 from convsim_mini.common.lines import zstd
-from data_scripts.comments import clean, read_comment
-from data_scripts.dump_files import DumpLines
+from data_scripts.comments import DumpLines, clean, read_comment
 
 AGAIN = "what is finished is kept: run the same command again"
 AT_A_TIME = 250_000    # comments held in memory until they are written

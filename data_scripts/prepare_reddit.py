@@ -17,21 +17,27 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-import duckdb
 from tqdm import tqdm
 
 from convsim_mini.common.cli import (
     Parser, UserError, errors_in_one_line, path_of, positive_int, python_m, user_errors)
-from convsim_mini.config import TextConfig
-from convsim_mini.data.prepare import load_corpus
 from convsim_mini.common.files import OURS, check_folder, locked, replace_file, write_text
 from convsim_mini.common.lines import parse_object
 from convsim_mini.common.processes import local_processes
 from convsim_mini.common.show import table
-from data_scripts.buckets import join_bucket, parse_dump
-from data_scripts.comments import REASONS, read_comment
-from data_scripts.dump_files import DumpLines
+from convsim_mini.config import TextConfig
+from convsim_mini.data.prepare import load_corpus
+from convsim_mini.fast.threads import number_of_cores
+from data_scripts import INSTALL
 from data_scripts.tasks import cluster, run_tasks
+
+try:
+    import duckdb
+    from data_scripts.buckets import join_bucket, parse_dump
+    from data_scripts.comments import REASONS, DumpLines, read_comment
+    missing = None
+except ModuleNotFoundError as error:
+    missing = error.name
 
 FORMAT = 2
 WORK = f"{OURS}.work"                        # a folder in DIR
@@ -50,15 +56,19 @@ def main(arguments=None):
                              "or a ConvoKit corpus")
     parser.add_argument("--out", type=path_of, required=True, metavar="DIR",
                         help="folder for the pairs")
-    parser.add_argument("--workers", type=positive_int, default=os.cpu_count(), metavar="N",
+    parser.add_argument("--workers", type=positive_int, default=number_of_cores(),
+                        metavar="N",
                         help="processes on this machine (default: one per core)")
     parser.add_argument("--scheduler", metavar="ADDRESS",
                         help="run on the dask cluster with this scheduler instead")
     options = parser.parse_args(arguments)
-    prepare(options.inputs, Path(os.path.realpath(options.out)), options.workers, options.scheduler)
+    if missing:
+        raise UserError(f"it needs {missing}; {INSTALL}")
+    prepare_pairs(options.inputs, Path(os.path.realpath(options.out)), options.workers,
+                  options.scheduler)
 
 
-def prepare(inputs, out, workers, scheduler):
+def prepare_pairs(inputs, out, workers, scheduler):
     """Do what has not been done yet, and print the report."""
     plan = make_plan(inputs)
     with user_errors(f"{out}: cannot be written", ADVICE, (OSError, UnicodeEncodeError)):
@@ -208,7 +218,9 @@ def finish(out, plan):
         packed = pack(out)
         report["packed"] = {"kept": packed["kept"], "removed": packed["removed"]}
     report["sizes"] = sizes_in(out)
-    write_text(out / "report.json", json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(report, indent=1, ensure_ascii=False) + "\n"
+    # the name of a dump may hold bytes that are not UTF-8: as JSON's \udcXX they are read again
+    write_text(out / "report.json", text.encode("utf-8", "backslashreplace").decode())
 
 
 def pack(out):

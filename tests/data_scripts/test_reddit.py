@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from convsim_mini.common.lines import read_lines, zstd
 from convsim_mini.data.pairs import read_rows
-from data_scripts import buckets, dump_files, prepare_reddit
+from data_scripts import buckets, comments, prepare_reddit
 from data_scripts.buckets import join_bucket, parse_dump
-from data_scripts.comments import clean, read_comment
-from data_scripts.dump_files import DumpLines
+from data_scripts.comments import DumpLines, clean, read_comment
 
 import synthetic_dumps
 from bombs import long_window
@@ -96,7 +95,7 @@ def brute_force(lines):
                                             ("raw/convokit", 514)])
 def test_the_real_files_give_the_pairs_of_a_brute_force_join(data_folder, tmp_path, source, number):
     source = data_folder / "reddit" / source
-    prepare_reddit.prepare([source], tmp_path / "out", 1, None)
+    prepare_reddit.prepare_pairs([source], tmp_path / "out", 1, None)
     expected = brute_force(read_lines(source / "utterances.jsonl" if source.is_dir() else source))
     assert len(expected) == number
     rows = parquet_rows(f"{tmp_path}/out/pairs/*.parquet")
@@ -327,6 +326,6 @@ def test_a_disk_that_fails_and_memory_that_lacks_are_not_taken_for_the_end_of_a_
     with pytest.raises(FileNotFoundError):
         list(DumpLines(tmp_path / "nothing"))
     (tmp_path / "dump").write_bytes(TEXT)
-    monkeypatch.setattr(dump_files, "decompressed", lambda file: SimpleNamespace(readline=no_room))
+    monkeypatch.setattr(comments, "decompressed", lambda file: SimpleNamespace(readline=no_room))
     with pytest.raises(MemoryError, match="2 GiB"):
         list(DumpLines(tmp_path / "dump"))

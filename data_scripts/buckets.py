@@ -55,12 +55,13 @@ JOIN = """
 
 # ---------------------------------------------------------------- parse a dump
 
-def parse_dump(path, number, buckets, folder):
-    """Read dump `number` and write what passes the filters to `buckets` Parquet files in `folder`.
+def parse_dump(path, number, buckets, work):
+    """Read dump `number` and write what passes the filters to `buckets` Parquet files.
 
     The dump's report counts its lines, the malformed ones (with some examples), the comments
     removed for each reason, and those kept. If a dump is cut, the report says where.
     """
+    folder = work / "parsed" / f"{number:05d}"
     if folder.is_dir():
         return
     lines, removed, malformed, samples = DumpLines(path), Counter(), 0, []

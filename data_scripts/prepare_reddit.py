@@ -99,7 +99,7 @@ def do_tasks(out, plan, workers, scheduler):
         with (cluster(scheduler) if scheduler else
               local_processes(workers, GO_ON, "spawn")) as executor:
             run_tasks(executor, parse_dump, [
-                (Path(path), number, plan["buckets"], parsed(out, number))
+                (Path(path), number, plan["buckets"], out / WORK)
                 for number, (path, _, _) in enumerate(plan["dumps"])], "dumps")
             run_tasks(executor, join_bucket, [(bucket, len(plan["dumps"]), out / WORK)
                                               for bucket in range(plan["buckets"])], "buckets")
@@ -183,11 +183,6 @@ def sizes_in(out):
     return {path.name: path.stat().st_size for path in files if path.exists()}
 
 
-def parsed(out, number):
-    """The folder of what a dump holds."""
-    return out / WORK / "parsed" / f"{number:05d}"
-
-
 def remove_unfinished(work):
     """Remove what tasks left half done."""
     for left in work.glob(f"*/{OURS}-*"):
@@ -202,8 +197,8 @@ def finish(out, plan):
     Files are removed as soon as they are used up, to make room. Their folders and reports stay
     until the end.
     """
-    joined = [out / WORK / "joined" / f"{bucket:03d}" for bucket in range(plan["buckets"])]
-    report = total(plan, out, joined)
+    joined = sorted((out / WORK / "joined").glob("[0-9]*"))
+    report = total(plan, out / WORK)
     for path in (out / WORK / "parsed").glob("*/bucket-*.parquet"):
         path.unlink()
     if not (out / "pairs.jsonl.zst").exists():
@@ -242,17 +237,15 @@ def _concatenate(sources, target):
                 shutil.copyfileobj(part, file)
 
 
-def total(plan, out, joined):
+def total(plan, work):
     """The sums of all tasks' reports, and each dump's own report."""
     counts, removed, dumps = Counter(), Counter(), []
-    for number, (path, _, _) in enumerate(plan["dumps"]):
-        file = parsed(out, number) / "report.json"
-        report = json.loads(file.read_text(encoding="utf-8"))
+    for (path, _, _), file in zip(plan["dumps"], sorted(work.glob("parsed/*/report.json"))):
+        report = stored(file)
         removed.update(report["removed"])
         counts.update({name: report[name] for name in ("lines", "malformed", "kept")})
         dumps.append({"path": path, **report})
-    for folder in joined:
-        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    for report in map(stored, work.glob("joined/*/report.json")):
         counts.update({name: report[name] for name in ("duplicates", "replies", "pairs")})
     removed = {reason: removed[reason] for reason in REASONS}
     return {"plan": plan, **counts, "removed": removed, "dumps": dumps}
@@ -260,7 +253,7 @@ def total(plan, out, joined):
 
 def print_report(out):
     """Print what was read, what was left out and why, what was written, and the next step."""
-    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    report = stored(out / "report.json")
     for dump in report["dumps"]:
         if dump["cut"]:
             print(f"{dump['path']}: ends too early: {dump['cut']}; what came before is kept")

@@ -43,7 +43,7 @@ def pairs_of(tmp_path, *dumps, number=1):
         path = tmp_path / f"dump{k}"
         path.write_bytes(b"".join(one.replace(b'"someone"', b'"%d"' % place) + b"\n"
                                   for place, one in enumerate(lines)))
-        parse_dump(path, k, number, tmp_path / "parsed" / f"{k:05d}")
+        parse_dump(path, k, number, tmp_path)
     for bucket in range(number):
         join_bucket(bucket, len(dumps), tmp_path)
     return sorted(parquet_rows(f"{tmp_path}/joined/*/pairs.parquet"))
@@ -309,8 +309,8 @@ def test_malformed_lines_and_an_end_inside_a_line_are_in_the_report(tmp_path):
     bad = [b"{not json}", b"caf\xe9"] * 8
     lines = [*LINES[:100], *bad, *LINES[100:200], LINES[200][:30]]
     (tmp_path / "dump").write_bytes(b"\n".join(lines))
-    parse_dump(tmp_path / "dump", 0, 2, tmp_path / "parsed")
-    report = report_of(tmp_path / "parsed")
+    parse_dump(tmp_path / "dump", 0, 2, tmp_path)
+    report = report_of(tmp_path / "parsed" / "00000")
     assert (report["kept"], report["malformed"]) == (200, 16)
     assert report["cut"] == "in the middle of line 217"
     assert report["lines"] == 216

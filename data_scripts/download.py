@@ -197,8 +197,7 @@ def lines_of_list(name, data):
              for archive in dataset.archives for file in archive.files]
     here = sum(path.exists() for path in files)
     state = {0: "not here", len(files): "here"}.get(here, f"{here} of {len(files)} files here")
-    lines = [f"{name}: {state}", f"    for      {dataset.use}",
-             f"    licence  {dataset.licence}"]
+    lines = [f"{name}: {state}", f"    for      {dataset.use}", f"    licence  {dataset.licence}"]
     for archive in dataset.archives:
         first, *others = archive.sources
         fallbacks = ", ".join(urlsplit(source.url).hostname for source in others)

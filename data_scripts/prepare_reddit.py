@@ -57,8 +57,7 @@ def main(arguments=None):
     parser.add_argument("--out", type=path_of, required=True, metavar="DIR",
                         help="folder for the pairs")
     parser.add_argument("--workers", type=positive_int, default=number_of_cores(),
-                        metavar="N",
-                        help="processes on this machine (default: one per core)")
+                        metavar="N", help="processes on this machine (default: one per core)")
     parser.add_argument("--scheduler", metavar="ADDRESS",
                         help="run on the dask cluster with this scheduler instead")
     options = parser.parse_args(arguments)

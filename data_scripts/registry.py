@@ -92,11 +92,9 @@ def sts_of_year(year, path, prefix="STS", all_scored=True):
     more pairs, an unknown number.
     """
     name = f"STS{year - 2000}-en-test"
-    files = []
-    for of_set, rows in COUNTS[name].items():
-        for kind, count in (("input", rows if all_scored else None), ("gs", rows)):
-            files.append(File(f"STS.{kind}.{of_set}.txt", count,
-                              inside=f"{prefix}.{kind}.{of_set}.txt"))
+    files = [File(f"STS.{kind}.{of_set}.txt", count, inside=f"{prefix}.{kind}.{of_set}.txt")
+             for of_set, rows in COUNTS[name].items()
+             for kind, count in (("input", rows if all_scored else None), ("gs", rows))]
     return Entry(
         use=f"similarity: the task of {year}, {sum(COUNTS[name].values()):,} scored pairs: "
             "evaluation --on sts",

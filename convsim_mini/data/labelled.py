@@ -46,8 +46,9 @@ def find(sets, data):
     if not found:
         one = sets[0]
         lacking = " or ".join(one.needed) or ", ".join(one.files)
-        raise UserError(f"{data}: lacks {lacking}, and so do its folders {', '.join(one.below)}; "
-                        f"put the files published as {names} there")
+        folders = f", and so do its folders {', '.join(one.below)}" if one.below else ""
+        raise UserError(f"{data}: lacks {lacking}{folders}; put the files published as {names} "
+                        "there")
     return found
 
 

@@ -4,7 +4,6 @@ What they read and write stays in files, so that memory grows with the number of
 alone, and by some 30 bytes a pair while split.py decides.
 """
 
-import os
 import pickle
 from collections import Counter
 from functools import partial
@@ -19,6 +18,7 @@ from ..common.processes import local_processes, map_in_order
 from ..core.packed import Packed, offsets_of
 from ..core.batches import Split
 from ..core.text import UNKNOWN, tokenize
+from ..fast.threads import number_of_cores
 from .formats import parts_of
 from .pairs import left_out, read_rows
 from .split import SPLITS
@@ -62,12 +62,13 @@ def read_texts(paths, off, reading, folder):
     report = {"read": 0, "malformed": 0, "removed": Counter(), "lost": {}, "examples": []}
     advice = "stop other programs to free memory, and run the same command again"
     size = sum(Path(part).stat().st_size for path in paths for part in parts_of(path))
-    with (local_processes(os.cpu_count(), advice) as workers,
+    with (local_processes(number_of_cores(), advice) as workers,
           progress(total=size, desc="reading", unit="B", unit_scale=True) as bar):
         works = ((folder / f"{number:09}", file, pairs)
                  for number, (file, pairs) in enumerate(_pairs_of(paths, reading, report, bar)))
         # only a few ahead; otherwise pairs would pile up before they are tokenised
-        for path in map_in_order(workers, partial(_tokenize, off=off), works, 4 * os.cpu_count()):
+        for path in map_in_order(workers, partial(_tokenize, off=off), works,
+                                 4 * number_of_cores()):
             part = pickle.loads(path.read_bytes())
             path.unlink()
             place = np.array([places.setdefault(word, len(places)) for word in part.words],

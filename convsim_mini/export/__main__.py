@@ -61,6 +61,7 @@ def write_model(folder, encoder, int8=False):
 
 def in_8_bits(table):
     """A table (R, d) as R pairs of a scale and a row in int8, as core's `in_32_bits` reads it."""
+    table = table.astype(np.float32)                          # with `half`, it is float16
     pairs = np.empty(len(table), [("scale", np.float32), ("row", np.int8, table.shape[1:])])
     pairs["scale"] = np.maximum(np.abs(table).max(axis=1), 1e-30) / 127
     pairs["row"] = np.rint(table / pairs["scale"][:, None])

@@ -1,7 +1,7 @@
 """How a CUDA kernel is compiled and started: its code in a .cu file, arguments, shared memory."""
 
 import re
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -27,17 +27,20 @@ def _kernel(kernel, dtype, width):
     parameters = re.search(rf"__global__ void {name}\((.*?)\)", code, re.S)[1]
     kinds = {"int": np.int32, "i64": np.int64, "u64": np.uint64, "real": dtype.type,
              "Parameters": np.asarray}                        # is one of kernels.PARAMETERS already
-    makers = [_pointer if "*" in parameter else kinds[parameter.split()[0]]
-              for parameter in parameters.split(",")]
+    makers = []
+    for parameter in parameters.split(","):
+        kind = kinds[re.search("|".join(kinds), parameter)[0]]
+        makers.append(partial(_pointer, np.dtype(kind)) if "*" in parameter else kind)
     return cupy.RawKernel(code, name, options=("-std=c++17",)), makers
 
 
-def _pointer(x):
-    """An array, or a null pointer for None."""
+def _pointer(dtype, x):
+    """An array of this dtype, or a null pointer for None."""
     if x is None:
         return np.uint64(0)
-    if not x._c_contiguous:                                   # CuPy's; x.flags costs ten times more
-        raise ValueError(f"a kernel needs a C-contiguous array, not one with strides {x.strides}")
+    if not x._c_contiguous or x.dtype != dtype:               # CuPy's; x.flags costs ten times more
+        raise ValueError(f"a kernel needs a C-contiguous array of {dtype}, not one of {x.dtype} "
+                         f"with strides {x.strides}")
     return x
 
 
@@ -47,7 +50,7 @@ def launch(kernel, blocks, threads, *arguments, dtype=None, shared=0, width=64):
     blocks, threads: tuples; dtype: what `real` is, by default the first array's dtype; shared: how
     many `real` numbers each block has in shared memory; width: see `source`. Arguments are numbers,
     C-contiguous arrays or None (a null pointer). Raises ValueError for a wrong number of arguments
-    or an array that is not C-contiguous.
+    or an array that is not C-contiguous or of another dtype.
     """
     if 0 in blocks:                                           # CuPy would start one
         return

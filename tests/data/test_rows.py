@@ -95,6 +95,7 @@ def test_a_row_is_a_pair_of_its_fields():
     ("nan", "nan"), (" a ", " a "), ("\u3000\n", ""), (None, ""),
     (float("nan"), ""), (Decimal("nan"), ""), (np.float32("nan"), ""),
     (4711, "4711"), (4711.0, "4711"), (np.int64(3), "3"), (Decimal("2.50"), "2.50"), (1e3, "1000"),
+    (Decimal("1E+30"), "1E+30"), (Decimal("Infinity"), "Infinity"), (float("inf"), "inf"),
     ([], ""), (["a", {"type": "text", "text": "b"}, {"type": "image"}, {"text": None}], "a b"),
     ([{"type": "reasoning", "text": "a"}, {"type": "text", "text": "b"}], "b"), (["a"], "a"),
     (["a", "b"], None), ([{"type": "message", "role": "user", "text": "a"}], None),

@@ -129,10 +129,11 @@ def outcome_in_a_child(attempt):
 
 # ---------------------------------------------------------------- whole steps
 
-def test_an_array_that_is_not_contiguous_is_refused(cupy):
-    x = cupy.ones((6, 4), np.float32)[:, ::2]
-    with pytest.raises(ValueError, match="C-contiguous"):
-        transformer_layers.layer_norm_forward(x, x[0], x[0])
+def test_an_array_that_is_not_contiguous_or_of_another_type_is_refused(cupy):
+    x = cupy.ones((6, 4), np.float32)
+    for weight in (x[:, ::2][:4, 0], x[0].astype(np.float64)):
+        with pytest.raises(ValueError, match="C-contiguous array of float32"):
+            transformer_layers.layer_norm_forward(x, weight, weight)
 
 
 TRANSFORMER = {"encoder": "transformer", "embedding_dim": 8, "layers": [6], "heads": 2,

@@ -59,7 +59,7 @@ def main(argv=None):
     run = load_run(options.run)
     encoder = encoder_of(run)
     if options.replies:
-        reading = Reading(options.columns, options.encoding, encoder.columns, side=1)
+        reading = Reading(options.columns, options.encoding, encoder.columns, side="response")
         index = index_at(encoder, options.replies, reading)
     else:
         index = replies_of_run(encoder, run)

@@ -10,9 +10,8 @@ import numpy as np
 
 from ..common.cli import UserError, progress, user_errors
 from ..core.multitask import LABELS
-from ..core.batches import Split
+from ..core.batches import Split, places_of_share
 from .formats import read_jsonl
-from .passes import places_of_share
 from .split import SPLITS
 
 

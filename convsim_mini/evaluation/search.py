@@ -35,7 +35,7 @@ def read_queries(path, texts, encoding="utf-8"):
     Lines without a query are skipped. Raises UserError if a right row is not there.
     """
     known, asked = {*texts} - {""}, {}
-    queries = rows_of_file(path, Reading((QUERY,), encoding, side=0))
+    queries = rows_of_file(path, Reading((QUERY,), encoding, side="input"))
     for number, row in enumerate(queries.rows, start=1):
         with user_errors(f"{path}: row {number}", "give a text", TypeError):
             query, right = (text_of(row.get(name), f'"{name}": ') for name in (QUERY, RIGHT))
@@ -95,7 +95,7 @@ def main(argv=None):
     parser.add_argument("--encoding", default="utf-8", help="of both files (default: utf-8)")
     options = parser.parse_args(argv)
     encoder = encoder_of(load_run(options.run, options.device))
-    reading = Reading(options.columns, options.encoding, encoder.columns, side=0)
+    reading = Reading(options.columns, options.encoding, encoder.columns, side="input")
     index = index_of(encoder, rows_of_file(options.rows, reading))
     asked = read_queries(options.queries, index.texts, options.encoding)
     found = ranks(index, asked)

@@ -36,7 +36,7 @@ def rows_of_texts(texts, reading=Reading()):
     if reading.columns:
         raise UserError(f"column {reading.columns[0]}: texts and lines have no columns; give a "
                         f"table ({', '.join(FORMATS)}), or leave it out")
-    return Rows(LINE, LINE, reading.side == 1, ({LINE: text} for text in texts_of(texts)))
+    return Rows(LINE, LINE, reading.side == "response", ({LINE: text} for text in texts_of(texts)))
 
 
 def rows_of(source, reading=Reading()):
@@ -70,10 +70,10 @@ def rows_of_file(path, reading=Reading()):
 
 def _rows_of_table(source, reading):
     """The Rows of a table or of a table's file. Raises UserError."""
-    parts = read_rows(source, reading=reading)
-    first = next(parts)
-    rows = (row for part in chain([first], parts) for row in part.rows)
+    chunks = read_rows(source, reading=reading)
+    first = next(chunks)
+    rows = (row for chunk in chain([first], chunks) for row in chunk.rows)
     message, reply = first.fields[0], first.fields[-1]
-    if reading.side == 1:
+    if reading.side == "response":
         return Rows(reply, message, True, rows)
     return Rows(message, reply, False, rows)

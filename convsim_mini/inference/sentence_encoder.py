@@ -89,7 +89,8 @@ class SentenceEncoder(BiEncoder):
         table's replies; encoding: of a file without a BOM. Raises UserError.
         """
         columns = () if column is None else (str(column),)
-        return index_at(self, rows, Reading(columns, encoding, self.columns, int(replies)))
+        side = "response" if replies else "input"
+        return index_at(self, rows, Reading(columns, encoding, self.columns, side))
 
     def search(self, index: Index, sentences: str | list[str], k: int = 10,
                words: float | None = None) -> Any:

@@ -12,7 +12,7 @@ if not __package__:
 import sys
 from contextlib import suppress
 
-from .fast.threads import use_all_cores
+from .fast.host import use_all_cores
 from .common.cli import errors_in_one_line, one_line, parser_of, path_of, positive_int
 from .data.layouts import Reading
 from .inference.replies import best_replies, replies_of_run

@@ -15,7 +15,7 @@ if not __package__:
 import json
 from itertools import islice
 
-from .fast.threads import use_all_cores
+from .fast.host import use_all_cores
 from .common.cli import (
     UserError, errors_in_one_line, one_line, parser_of, path_of, positive_int, progress)
 from .common.files import OURS_NPY, check_replaceable, write_rows

@@ -23,7 +23,7 @@ from .core.optim import OPTIMIZERS
 from .data.layouts import Reading
 from .data.pairs import write_pairs
 from .fast.devices import device_module
-from .fast.threads import use_all_cores
+from .fast.host import use_all_cores
 from .training.measures import DEV_QUERIES, drawn, measuring_dev, scores_on_dev
 from .training.start import initial_model
 from .training.monitor import Monitor, Unwatched

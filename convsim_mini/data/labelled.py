@@ -12,7 +12,6 @@ from ..common.cli import UserError, progress, user_errors
 from ..core.multitask import LABELS
 from ..core.batches import Split, places_of_share
 from .formats import read_jsonl
-from .split import SPLITS
 
 
 class DataSet(NamedTuple):
@@ -95,7 +94,7 @@ class Snli(NamedTuple):
     dropped: int
 
 
-def find_snli(folder, splits=SPLITS, all_needed=False):
+def find_snli(folder, splits, all_needed=False):
     """The official files of splits, in `folder` or its folder snli_1.0: split → path.
 
     Raises UserError if none exists or, with all_needed, if any is missing.

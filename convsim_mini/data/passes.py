@@ -18,7 +18,7 @@ from ..common.processes import local_processes, map_in_order
 from ..core.packed import Packed, offsets_of
 from ..core.batches import Split
 from ..core.text import UNKNOWN, tokenize
-from ..fast.threads import number_of_cores
+from ..fast.host import number_of_cores
 from .formats import parts_of
 from .pairs import left_out, read_rows
 from .split import SPLITS
@@ -38,13 +38,13 @@ class Texts(NamedTuple):
     origins: Origins
 
     def slices(self):
-        """Yield (Packed, slice) for some of the pairs at a time: their sentences, which they are."""
+        """Yield (Packed, slice) for some of the pairs at a time: sentences, and their pairs."""
         for pairs in slices(len(self.origins.keys)):
             yield self.packed.part(2 * pairs.start, 2 * pairs.stop), pairs
 
 
 class Tokenized(NamedTuple):
-    """What a process makes of a chunk's pairs: those that the filters keep, and what they remove."""
+    """What a process makes of a chunk of pairs: those that the filters keep, what they remove."""
 
     packed: Packed       # of the sentences that are kept; ids are places in `words`
     words: list          # each once

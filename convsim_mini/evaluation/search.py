@@ -9,7 +9,6 @@ hit@5: for how many queries a right one is among the best 1 or 5, in per cent; M
 last.
 """
 
-
 import numpy as np
 
 from ..common.cli import UserError, errors_in_one_line, parser_of, path_of, user_errors
@@ -70,13 +69,13 @@ def ranks(index, asked):
     return {way: np.array(of_way) for way, of_way in found.items()}
 
 
-def figures(ranks):
+def figures_of(ranks):
     """Ranks (q,) → metric → (value, low, high)."""
     return {"hit@1": per_cent(ranks == 1), "hit@5": per_cent(ranks <= 5),
             "MRR": mean_figure(100 / ranks)}
 
 
-def lead(found):
+def ahead(found):
     """A sentence: is a search ahead of the better baseline by hit@1? found: way → ranks (q,)"""
     best = max(BASELINES, key=lambda way: (found[way] == 1).sum())
     gap = difference(np.mean, 100.0 * (found[OURS] == 1), 100.0 * (found[best] == 1))
@@ -101,7 +100,7 @@ def main(argv=None):
     found = ranks(index, asked)
     name = f"{options.rows.name}, {len(index.distinct):,} different rows"
     print(f"{name}: {len(asked):,} queries; hit@k in per cent, MRR × 100",
-          grid({way: figures(of_way) for way, of_way in found.items()}), lead(found), sep="\n\n")
+          grid({way: figures_of(found[way]) for way in found}), ahead(found), sep="\n\n")
 
 
 if __name__ == "__main__":

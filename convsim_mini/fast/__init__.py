@@ -3,11 +3,9 @@
 core/ holds the definitions. A twin has the name of its function. The twin in host.py runs on NumPy
 arrays, the twin in kernels.py on CuPy arrays; a test compares each with its definition.
 
-    host.py           NumPy on all cores
-    threads.py        how work is shared out among the cores, and how freed memory is kept
+    host.py           NumPy on all cores: how they share work, how freed memory is kept
     kernels.py        calls of the GPU kernels, whose code is in the .cu files
-    cuda.py           how a kernel is compiled and started
-    devices.py        the choice of host or GPU
+    devices.py        the choice of host or GPU, and how a kernel is compiled and started
 
 If you change a function of core, all of core runs as it stands. CONVSIM_PLAIN=1 in the environment,
 or `train --plain`, does the same, which is what you want in a debugger.

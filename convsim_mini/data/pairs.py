@@ -172,8 +172,6 @@ def pair_of(row, fields=FIELDS):
     texts = [text_of(row.get(name), f'"{name}": ') for name in fields]
     if any(map(CHAT_AS_JSON.match, texts)):
         raise ValueError("a cell holds a chat as JSON, expected a text")
-    if len(row) == len(fields):
-        return Pair(texts[0], texts[-1])
     authors = [author if isinstance(author, str) else None for author in map(row.get, AUTHORS)]
     return Pair(texts[0], texts[-1], *authors, conversation_of(row))
 

@@ -51,8 +51,8 @@ def write_model(folder, encoder, int8=False):
         text = re.sub(r"^from convsim_mini\.core\.?", "from .", path.read_text(encoding="utf-8"),
                       flags=re.MULTILINE)
         write_text(folder / "core" / name, text)
-    settings = {"module": Path(names[code]).stem, "vocabulary": dataclasses.asdict(encoder.vocabulary),
-                "model": dataclasses.asdict(config)}
+    settings = {"module": Path(names[code]).stem, "model": dataclasses.asdict(config),
+                "vocabulary": dataclasses.asdict(encoder.vocabulary)}
     write_text(folder / "settings.json", json.dumps(settings))
     write_text(folder / "modules.json", json.dumps(MODULES, indent=2))
     for name in ("model.py", "torch_module.py"):

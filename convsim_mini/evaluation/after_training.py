@@ -31,7 +31,8 @@ def summary(run):
     pairs = replace(pairs, baselines={name: before["trained, as cosine"], **pairs.baselines})
 
     weights = f"The weights are those of step {run.step:,} of {config.steps:,}, the best on dev."
-    if not run.step and config.init and describe(config.init).corpus == run.corpus:
+    if not run.step and config.init and (
+            describe(config.init).corpus_checksum == run.corpus_checksum):
         weights += f" Training did not improve them: {config.init} was trained on the same pairs."
     elif not run.step:
         weights += (" Training did not improve them: there are too few pairs or steps."

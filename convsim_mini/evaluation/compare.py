@@ -110,7 +110,7 @@ def groups_of_seeds(runs):
     for k, run in enumerate(runs):
         settings = {name: value for name, value in flat(dataclasses.asdict(run.config)).items()
                     if name not in NOT_COMPARED | {"seed"}}
-        groups[run.corpus, run.config.init, run.config.nli, str(settings)].append(k)
+        groups[run.corpus_checksum, run.config.init, run.config.nli, str(settings)].append(k)
     return [group for group in groups.values() if len({runs[k].config.seed for k in group}) > 1]
 
 

@@ -140,7 +140,7 @@ def encoder_of(run, tuned=False):
                         python_m("convsim_mini.tune --data DIR", run.path))
     model = with_matrix(run.model, run.tuned) if tuned else run.model
     crc = zlib.crc32(np.ascontiguousarray(run.tuned)) if tuned else None
-    identity = {"weights": run.weights, "matrix": crc}
+    identity = {"weights": run.weights_checksum, "matrix": crc}
     return SentenceEncoder(model, run.vocabulary, identity, run.config.columns)
 
 

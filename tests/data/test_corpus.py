@@ -316,7 +316,7 @@ def failing(task, **_):
     (failing, ZeroDivisionError, None)])
 def test_a_worker_that_dies_ends_the_preparation(
         work, error, message, pair_file, prepared, tmp_path, monkeypatch):
-    monkeypatch.setattr(passes, "_tokenize", work)
+    monkeypatch.setattr(passes, "_filter_and_tokenize", work)
     with pytest.raises(error, match=message):
         prepared([pair_file])
     assert caches(tmp_path / "cache") == []

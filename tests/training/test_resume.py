@@ -145,6 +145,19 @@ def test_a_signal_during_the_last_checkpoint_is_heard(config, monkeypatch, tmp_p
     assert weights(tmp_path / "run") == weights(train.train(config("whole")).folder)
 
 
+def test_a_damaged_best_model_is_told_before_the_training_goes_on(config, monkeypatch, tmp_path):
+    monkeypatch.setattr(train, "measuring_dev", lambda *_: lambda model: {
+        "dev_p1": best.pop(), "dev_p3": 0, "dev_p10": 0, "dev_loss": 1})
+    best = [0, 0, 0, 5, 9, 1]    # from the last: the first step is best
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        wrap_step(patch, interrupt_at(25))
+        train.train(config("run"))
+    (tmp_path / "run" / MODEL).unlink()
+    with pytest.raises(UserError, match="model.safetensors: is missing.*restore it, or train"):
+        train.resume(tmp_path / "run")
+    assert describe(newest(tmp_path / "run")).step == 25
+
+
 def test_resuming_a_finished_run_changes_nothing(config, tmp_path, monkeypatch):
     folder = train.train(config("run")).folder
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

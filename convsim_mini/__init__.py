@@ -9,7 +9,7 @@ its files in reading order, and they use no other folder. fast/ makes it fast.
 You can skip everything else until you need it: common/ for commands and files on disk, data/ for
 your own pairs, training/ for a run's folder and several workers, evaluation/ for the paper's tasks,
 inference/ to use a run, export/ to pass it on, explore/ to look at a run in a browser. train.py,
-encode.py, chat.py, tune.py and minimal.py are commands; `python -m convsim_mini` lists them all.
+encode.py, chat.py, tune.py and minimal.py are commands, as are evaluation, export and explore.
 config.py holds every setting. DESIGN.md says how the parts fit together and what to open for a
 change; PROMISES.md, what you can rely on if things go wrong.
 """

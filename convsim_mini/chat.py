@@ -12,7 +12,7 @@ if not __package__:
 import sys
 from contextlib import suppress
 
-from .fast.threads import use_all_cores
+from .fast.host import use_all_cores
 from .common.cli import errors_in_one_line, one_line, parser_of, path_of, positive_int
 from .data.layouts import Reading
 from .inference.replies import best_replies, replies_of_run
@@ -59,7 +59,7 @@ def main(argv=None):
     run = load_run(options.run)
     encoder = encoder_of(run)
     if options.replies:
-        reading = Reading(options.columns, options.encoding, encoder.columns, side=1)
+        reading = Reading(options.columns, options.encoding, encoder.columns, side="response")
         index = index_at(encoder, options.replies, reading)
     else:
         index = replies_of_run(encoder, run)

@@ -15,7 +15,7 @@ if not __package__:
 import json
 from itertools import islice
 
-from .fast.threads import use_all_cores
+from .fast.host import use_all_cores
 from .common.cli import (
     UserError, errors_in_one_line, one_line, parser_of, path_of, positive_int, progress)
 from .common.files import OURS_NPY, check_replaceable, write_rows
@@ -140,7 +140,8 @@ def main(argv=None):
     options = parse_options(argv)
     use_all_cores()
     encoder = encoder_of(load_run(options.run, options.device), options.tuned)
-    reading = Reading(options.columns, options.encoding, encoder.columns, int(options.replies))
+    reading = Reading(options.columns, options.encoding, encoder.columns,
+                      "response" if options.replies else "input")
     # without --file and --out, --column is of the table that is searched
     own = reading if options.file or options.out else reading._replace(columns=())
     rows = rows_of_texts(options.texts, own) if options.texts else rows_of_file(options.file, own)

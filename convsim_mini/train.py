@@ -23,7 +23,7 @@ from .core.optim import OPTIMIZERS
 from .data.layouts import Reading
 from .data.pairs import write_pairs
 from .fast.devices import device_module
-from .fast.threads import use_all_cores
+from .fast.host import use_all_cores
 from .training.measures import DEV_QUERIES, drawn, measuring_dev, scores_on_dev
 from .training.start import initial_model
 from .training.monitor import Monitor, Unwatched
@@ -70,9 +70,9 @@ def run_to_the_end(run, workers):
     with workers.in_turn():
         config, corpus, tasks = prepare(run.config, run.vocabulary, workers)
     run = run._replace(config=config)
-    if run.corpus:
+    if run.corpus_checksum:
         check_corpus(run, corpus)
-        if run.nli != tasks.nli_checksum:
+        if run.nli_checksum != tasks.nli_checksum:
             raise UserError(f"{config.nli}: these NLI data are not those that {run.folder} was "
                             "trained on; put the old files back or train again")
         if workers.broadcast(finished(run.folder)):
@@ -91,7 +91,8 @@ def run_to_the_end(run, workers):
 def begun(run, corpus, tasks):
     """A new Run with its model before the first step, saved, so that it can be resumed from now on.
     """
-    run = run._replace(vocabulary=corpus.vocabulary, corpus=corpus.checksum, nli=tasks.nli_checksum)
+    run = run._replace(vocabulary=corpus.vocabulary, corpus_checksum=corpus.checksum,
+                       nli_checksum=tasks.nli_checksum)
     model = starting_model(run.config, corpus)
     save_run(run)
     settings = json.dumps(dataclasses.asdict(run.config), indent=2)

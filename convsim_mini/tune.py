@@ -16,7 +16,7 @@ from .evaluation.results import Measured, show
 from .core.model import embed
 from .core.layers import l2_normalize_backward, l2_normalize_forward
 from .inference.sentence_encoder import encoder_of
-from .training.run import finished, load_run, save_tuned
+from .training.run import finished, load_run, save_tuned, training_in
 
 # For `fit` (ours): as good on dev as values chosen by cross-validation on STS train.
 STRENGTH, ITERATIONS = 0.3, 4
@@ -115,7 +115,8 @@ def main(argv=None):
     kept = np.array([pair not in in_dev for pair in zip(train.sentences1, train.sentences2)])
     u1, u2 = (embed(run.model, run.vocabulary.encode(side)).astype(np.float64)[kept]
               for side in (train.sentences1, train.sentences2))
-    run = save_tuned(run, fit(u1, u2, train.labels[kept], STRENGTH, ITERATIONS))
+    with training_in(run.folder):
+        run = save_tuned(run, fit(u1, u2, train.labels[kept], STRENGTH, ITERATIONS))
     after = sts.scores(run, dev, encoder_of(run).encode)
     plain, tuned = ({f"{row}, as cosine": after[f"{row}, as cosine"]}
                     for row in ("trained", "trained, tuned"))

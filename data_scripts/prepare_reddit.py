@@ -27,7 +27,7 @@ from convsim_mini.common.processes import local_processes
 from convsim_mini.common.show import table
 from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
-from convsim_mini.fast.threads import number_of_cores
+from convsim_mini.fast.host import number_of_cores
 from data_scripts import INSTALL
 from data_scripts.tasks import cluster, run_tasks
 

@@ -78,8 +78,8 @@ for name, made, number in (
 # `tanh_backward` makes three launches, layer norm twelve. Seven of the twelve go over all of x (the
 # others have one number per row) where two would do: read a row, write a row. That is why
 # `layer_norm_forward` of `fast/layers.cu` does it in one launch. A step of our Transformer
-# with the paper's six layers has 13 norms forwards and 13 backwards. `tanh_backward` takes one line of CUDA, which CuPy makes a
-# kernel of: `elementwise` in `fast/cuda.py`.
+# with the paper's six layers has 13 norms forwards and 13 backwards. `tanh_backward` needs no CUDA of
+# ours: CuPy makes one kernel of core's own function (`cupy.fuse` in `fast/kernels.py`).
 #
 # ## 2. A device that works ahead
 #
@@ -270,7 +270,7 @@ claim("in pairs, the worst of 40 sums, in u", max(in_pairs), high=5)
 # ## Where this lives
 #
 # - `core/arrays.py`: `array_module`, `twinned`. `fast/kernels.py`: what runs on a GPU in a
-#   function's place; `fast/cuda.py`: how a kernel is started; `fast/*.cu`: the kernels.
+#   function's place; `fast/devices.py`: how a kernel is started; `fast/*.cu`: the kernels.
 # - `tests/gpu/test_kernels.py`: parity, on a GPU or on an emulated one
 #   (`tests/gpu/vgpu/README.md`).
 

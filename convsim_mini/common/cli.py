@@ -156,11 +156,18 @@ def errors_in_one_line():
     without a line: nobody reads standard output any more.
     """
     print_anything()
-    # a signal raises an exception, so that every `finally` cleans up
-    with handling(dict.fromkeys(ENDING, lambda number, frame: sys.exit(128 + number))):
+    signals = []
+
+    def end(number, frame):
+        signals.append(number)
+        sys.exit(128 + number)    # an exception, so that every `finally` cleans up
+
+    with handling(dict.fromkeys(ENDING, end)):
         try:
             yield
             sys.stdout.flush()                                # otherwise Python would, after this
+            if signals:                                       # Python loses it in a weak reference
+                sys.exit(128 + signals[0])
             return
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())    # for the last flush

@@ -144,6 +144,6 @@ def locked(folder, busy=None, name=f"{OURS}.lock"):
     try:
         yield
     finally:
-        lock.release()
         with suppress(OSError):                               # Windows does so afterwards
             path.unlink()                                     # whoever waits for it makes another
+        lock.release()

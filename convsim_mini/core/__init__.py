@@ -25,7 +25,7 @@ Part two, the rest of the paper; transformer and multitask enter themselves in t
     initial       the shapes and initial values of all parameters, including part one's
     gradcheck     numeric gradients, with which all the others are checked
 
-What you read is what runs: change a function, and training runs your version, not its faster twin.
+What you read is what runs: change a function, and training runs your version, without faster twins.
 It also stops at a `breakpoint()` in losses.py, for example. With --plain no twin runs at all.
 
 minimal.py has shorter names for the same things: table is "encoder.embedding.weight", W

@@ -93,3 +93,15 @@ def _epoch(pairs, batch_size, rng):
         full = len(order) - len(order) % batch_size
         yield from order[:full].reshape(-1, batch_size)
         rest = order[full:]
+
+
+def places_of_share(number, fraction, seed):
+    """A random share of 0 … number − 1; with equal seeds, a smaller one is in a larger one."""
+    order = np.random.Generator(np.random.Philox(seed)).permutation(number)
+    return np.sort(order[:max(1, round(fraction * number))])
+
+
+def share_of(split, fraction, seed):
+    """A share of a Split's pairs, as in `places_of_share`, as a Split in memory."""
+    which = places_of_share(split.pairs, fraction, seed)
+    return Split(*split.sentences((2 * which[:, None] + np.arange(2)).ravel()), split.keys[which])

@@ -4,7 +4,6 @@ Words become ids, pairs of sentences become splits. Read prepare.py, and split.p
 pair belongs to. The rest turns people's own data into pairs. Each file uses those above it:
 
     texts, layouts, formats     files and tables → rows
-    filters                     the paper's: which texts are kept
     conversations, pairs        rows of logs and chats → messages → pairs with their conversation
     units, split                pairs → conversations → train, dev or test
     passes, prepare             pairs → words → pieces, done once and then read from the cache

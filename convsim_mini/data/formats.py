@@ -41,15 +41,18 @@ def parts_of(path):
 
 
 def kind_of(path):
-    """The suffix of a file's name, without .gz or .zst: a key of KINDS, or another suffix."""
+    """The suffix of a file's name, without .gz or .zst: a key of FORMATS, or another suffix."""
     path = Path(parts_of(path)[0])
     return (path.with_suffix("") if path.suffix.lower() in SUFFIXES else path).suffix.lower()
 
 
 def read_file(path, progress=None, reading=Reading()):
-    """A file's records, if its kind is in KINDS. progress: as in `read_lines`. Raises UserError."""
-    read = KINDS.get(kind_of(path))
-    if not read or (read is _read_chitchat and Path(path) != default_corpus()):
+    """A file's records, if its kind is in FORMATS. progress: as in `read_lines`. Raises UserError.
+    """
+    kind = kind_of(path)
+    is_default = kind == ".json" and Path(path) == default_corpus()
+    read = _read_chitchat if is_default else FORMATS.get(kind)
+    if not read:
         next(read_lines(path))                                # which recognises zip files, folders
         raise UserError(f'{path}: unknown kind of file "{Path(path).name}"; expected {EXPECTED}')
     return chain.from_iterable(read(part, progress, reading) for part in parts_of(path))
@@ -182,7 +185,6 @@ def _read_chitchat(path, progress, reading):
 # suffix → function(path, progress, Reading) that gives the records
 FORMATS = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl, ".ndjson": read_jsonl,
            ".parquet": _read_parquet}
-KINDS = FORMATS | {".json": _read_chitchat}                   # .json: the default corpus only
 EXPECTED = (f"pairs: a table with named columns ({', '.join(FORMATS)}; JSON: an object per "
             "line; plain, .gz or .zst), or lines of input TAB response in a .tsv; for chat "
             "exports: python -m data_scripts.chats")

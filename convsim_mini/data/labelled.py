@@ -10,10 +10,8 @@ import numpy as np
 
 from ..common.cli import UserError, progress, user_errors
 from ..core.multitask import LABELS
-from ..core.batches import Split
+from ..core.batches import Split, places_of_share
 from .formats import read_jsonl
-from .passes import places_of_share
-from .split import SPLITS
 
 
 class DataSet(NamedTuple):
@@ -46,8 +44,9 @@ def find(sets, data):
     if not found:
         one = sets[0]
         lacking = " or ".join(one.needed) or ", ".join(one.files)
-        raise UserError(f"{data}: lacks {lacking}, and so do its folders {', '.join(one.below)}; "
-                        f"put the files published as {names} there")
+        folders = f", and so do its folders {', '.join(one.below)}" if one.below else ""
+        raise UserError(f"{data}: lacks {lacking}{folders}; put the files published as {names} "
+                        "there")
     return found
 
 
@@ -95,7 +94,7 @@ class Snli(NamedTuple):
     dropped: int
 
 
-def find_snli(folder, splits=SPLITS, all_needed=False):
+def find_snli(folder, splits, all_needed=False):
     """The official files of splits, in `folder` or its folder snli_1.0: split → path.
 
     Raises UserError if none exists or, with all_needed, if any is missing.

@@ -30,7 +30,7 @@ class Reading(NamedTuple):
     columns: tuple = ()        # those of input and response, or one to embed; (): find them
     encoding: str = "utf-8"    # of text without a BOM
     known: tuple = ()          # the columns of a run, which are used if a table has them
-    side: int | None = None    # 0: only inputs are wanted; 1: only responses; None: both
+    side: str | None = None    # "input" or "response": only these are wanted; None: both
 
 
 def layout_of(name, rows, reading):
@@ -40,7 +40,7 @@ def layout_of(name, rows, reading):
     standard error. Raises UserError for columns that are missing or unknown.
     """
     names = dict.fromkeys(chain.from_iterable(rows))
-    one_wanted = reading.side is not None
+    one_wanted = bool(reading.side)
     given = reading.columns or (reading.known if {*reading.known} <= names.keys() else ())
     layout, columns = (PAIRS, dict(zip(FIELDS, given))) if given else by_names(rows)
     if not layout and one_wanted and len(names) == 1:

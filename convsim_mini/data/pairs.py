@@ -1,22 +1,24 @@
-"""Pairs from people's own files and tables."""
+"""Pairs from people's own files and tables, and the paper's filters (Yang et al. 2018, §3)."""
 
 import json
 import re
+import string
 from collections import Counter
 from collections.abc import Iterator, Sized
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+import regex
+
 from ..common.cli import UserError, say
 from ..common.lines import chunked
 from .conversations import adjacent_turns, in_order, messages_of, replies
-from .filters import removed_by
 from .formats import EXPECTED, read_file, rows_of_table
 from .layouts import FIELDS, PAIRS, REPLIES, Reading, layout_of
 from .texts import MISSING, misread, text_of, warn_if_misread
 
-CHUNK = 5_000      # records in a Part
+CHUNK = 5_000      # records in a Chunk
 LOOKED_AT = 100    # records that may name a column: a log's first message has no reply_to
 # columns of a pair besides its texts; the first of CONVERSATION that has a value counts
 AUTHORS = "input_author", "response_author"
@@ -25,6 +27,16 @@ IDS = "input_id", "response_id"    # of messages that form a conversation by rep
 LABELS = {"label", "labels", "score", "is_duplicate", "is_correct"}    # columns, maybe of 0 and 1
 BINARY = {"0": 0, "0.0": 0, "False": 0, "1": 1, "1.0": 1, "True": 1}
 CHAT_AS_JSON = re.compile(r"""\[?\{["'](?:role|content|type|from|value|parts)["']:""")
+ASCII_LETTERS = string.ascii_letters.encode()
+LETTER = regex.compile(r"[\p{L}\p{M}]")    # vowel signs of Hindi and many others are marks
+
+RULES = {    # as --text.filters_off names them
+    "no_text": "no text or, in a log, no thread or no message that it answers",
+    "long": "350 characters or more",
+    "not_alphabetic": "70% or less of the characters other than spaces are letters",
+    "link_or_mention": 'starts with "https", "/r/" or "@"',
+    "bot": 'the author\'s name contains "bot", or is AutoModerator',    # the latter is ours
+}
 
 
 class Pair(NamedTuple):
@@ -48,7 +60,32 @@ def left_out(pair, off=()):
     return None
 
 
-class Part(NamedTuple):
+def removed_by(text, author=None, off=()):
+    """The rule of the paper's §3 that removes this text (a key of RULES), or None.
+
+    off: rules to skip. The paper does not say what its 70% is a share of; here it is a share of all
+    characters except white space. "no_text" is ours and always applies.
+    """
+    if not text or text.isspace():
+        return "no_text"
+    if len(text) >= 350 and "long" not in off:
+        return "long"
+    if text.isascii():                                        # deleting bytes is much faster
+        letters = len(text) - len(text.encode().translate(None, ASCII_LETTERS))
+    else:
+        letters = len(LETTER.findall(text))
+    marks = sum(map(len, text.split()))
+    if 10 * letters <= 7 * marks and "not_alphabetic" not in off:          # 0.7 is not exact
+        return "not_alphabetic"
+    if text.startswith(("https", "/r/", "@")) and "link_or_mention" not in off:
+        return "link_or_mention"
+    if author and ("bot" in (name := author.lower()) or name == "automoderator") and (
+            "bot" not in off):
+        return "bot"
+    return None
+
+
+class Chunk(NamedTuple):
     """The contents of a few thousand consecutive records of a file."""
 
     fields: tuple    # the columns of input and response; or the one column that is asked for
@@ -58,7 +95,7 @@ class Part(NamedTuple):
 
 
 def read_rows(source, progress=None, reading=Reading()):
-    """Yield the Parts of a table, a log or chitchat-dataset. Malformed records are left out.
+    """Yield the Chunks of a table, a log or chitchat-dataset. Malformed records are left out.
 
     source: a file, or a table as in `rows_of_table`. Raises UserError if it cannot be read, or if
     more than 1 in 100 rows are malformed.
@@ -67,29 +104,29 @@ def read_rows(source, progress=None, reading=Reading()):
     number, malformed, first, misread_texts = 0, 0, "", []
     labels = Counter()    # (column, 0, 1 or None for another value)
     for some in chunked(records, CHUNK):
-        part = Part(fields, [], [], len(some))
+        chunk = Chunk(fields, [], [], len(some))
         for place, row in some:
             try:
-                part.pairs.append(pair_of(row, fields))
-                part.rows.append(row)
+                chunk.pairs.append(pair_of(row, fields))
+                chunk.rows.append(row)
             except (ValueError, TypeError) as error:
                 first = first or f"row {place}: {error}"
         number += len(some)
-        malformed += len(some) - len(part.rows)
+        malformed += len(some) - len(chunk.rows)
         if malformed * 100 > number:
             raise UserError(f"{name}: {malformed} of the first {number} rows are malformed, more "
                             f"than 1 in 100 (first: {first}); expected {EXPECTED}")
-        labels.update((label, BINARY.get(str(row[label]))) for row in part.rows
+        labels.update((label, BINARY.get(str(row[label]))) for row in chunk.rows
                       for label in LABELS & row.keys())
-        texts = (text for pair in part.pairs for text in pair[:len(fields)])
+        texts = (text for pair in chunk.pairs for text in pair[:len(fields)])
         misread_texts += filter(misread, texts)
-        yield part
+        yield chunk
     if not number:
         raise UserError(f"{name}: no message in it answers another; expected messages with their "
                         "replies (or, to search in its texts, give --column NAME)")
     if malformed:
         say(f"{name}: malformed rows left out: {malformed} of {number:,} (first: {first})")
-    if reading.side is None:
+    if not reading.side:
         _warn_of_labels(name, labels)
     warn_if_misread(name, misread_texts)
 
@@ -135,8 +172,6 @@ def pair_of(row, fields=FIELDS):
     texts = [text_of(row.get(name), f'"{name}": ') for name in fields]
     if any(map(CHAT_AS_JSON.match, texts)):
         raise ValueError("a cell holds a chat as JSON, expected a text")
-    if len(row) == len(fields):
-        return Pair(texts[0], texts[-1])
     authors = [author if isinstance(author, str) else None for author in map(row.get, AUTHORS)]
     return Pair(texts[0], texts[-1], *authors, conversation_of(row))
 
@@ -163,8 +198,8 @@ def write_pairs(pairs, path, reading=Reading()):
         several = [pairs]                                     # rows of a table
     with open(path, "w", encoding="utf-8", newline="\n") as file:
         for number, source in enumerate(several):
-            for part in read_rows(source, reading=reading):
-                for pair in part.pairs:
+            for chunk in read_rows(source, reading=reading):
+                for pair in chunk.pairs:
                     row = dict(zip(names, pair))              # files may give ids twice
                     row[CONVERSATION[0]] = [name and f"{number} {name}"
                                             for name in pair.conversation]

@@ -4,7 +4,6 @@ What they read and write stays in files, so that memory grows with the number of
 alone, and by some 30 bytes a pair while split.py decides.
 """
 
-import os
 import pickle
 from collections import Counter
 from functools import partial
@@ -19,6 +18,7 @@ from ..common.processes import local_processes, map_in_order
 from ..core.packed import Packed, offsets_of
 from ..core.batches import Split
 from ..core.text import UNKNOWN, tokenize
+from ..fast.host import number_of_cores
 from .formats import parts_of
 from .pairs import left_out, read_rows
 from .split import SPLITS
@@ -37,14 +37,14 @@ class Texts(NamedTuple):
     packed: Packed      # of all 2n sentences; ids are places in `words`
     origins: Origins
 
-    def parts(self):
-        """Yield (Packed, slice) for each part of the pairs: its sentences, which pairs it is."""
+    def slices(self):
+        """Yield (Packed, slice) for some of the pairs at a time: sentences, and their pairs."""
         for pairs in slices(len(self.origins.keys)):
             yield self.packed.part(2 * pairs.start, 2 * pairs.stop), pairs
 
 
-class TextsOfPart(NamedTuple):
-    """What a process makes of a Part: the pairs that the filters keep, and what they remove."""
+class Tokenized(NamedTuple):
+    """What a process makes of a chunk of pairs: those that the filters keep, what they remove."""
 
     packed: Packed       # of the sentences that are kept; ids are places in `words`
     words: list          # each once
@@ -62,12 +62,13 @@ def read_texts(paths, off, reading, folder):
     report = {"read": 0, "malformed": 0, "removed": Counter(), "lost": {}, "examples": []}
     advice = "stop other programs to free memory, and run the same command again"
     size = sum(Path(part).stat().st_size for path in paths for part in parts_of(path))
-    with (local_processes(os.cpu_count(), advice) as workers,
+    with (local_processes(number_of_cores(), advice) as workers,
           progress(total=size, desc="reading", unit="B", unit_scale=True) as bar):
         works = ((folder / f"{number:09}", file, pairs)
                  for number, (file, pairs) in enumerate(_pairs_of(paths, reading, report, bar)))
         # only a few ahead; otherwise pairs would pile up before they are tokenised
-        for path in map_in_order(workers, partial(_tokenize, off=off), works, 4 * os.cpu_count()):
+        for path in map_in_order(workers, partial(_filter_and_tokenize, off=off), works,
+                                 4 * number_of_cores()):
             part = pickle.loads(path.read_bytes())
             path.unlink()
             place = np.array([places.setdefault(word, len(places)) for word in part.words],
@@ -85,14 +86,14 @@ def _pairs_of(paths, reading, report, bar):
     """Yield (a file's number, some of its Pairs); count them in the report, bytes in the bar."""
     for file, path in enumerate(paths):
         before = bar.n
-        for part in read_rows(path, lambda at: bar.update(before + at - bar.n), reading):
-            report["read"] += part.records
-            report["malformed"] += part.records - len(part.pairs)
-            yield file, part.pairs
+        for chunk in read_rows(path, lambda at: bar.update(before + at - bar.n), reading):
+            report["read"] += chunk.records
+            report["malformed"] += chunk.records - len(chunk.pairs)
+            yield file, chunk.pairs
 
 
-def _tokenize(work, off=()):
-    """Do a process's work on (path, the file's number, Pairs): a TextsOfPart, pickled; → the path.
+def _filter_and_tokenize(work, off=()):
+    """Do a process's work on (path, the file's number, Pairs): as Tokenized, pickled; → the path.
 
     In a file, because Python waits forever if a process is killed while it is sending a result.
     """
@@ -102,7 +103,7 @@ def _tokenize(work, off=()):
     sentences = [tokenize(text) or [""] for pair in kept for text in pair[:2]]
     places = {word: place for place, word in enumerate(dict.fromkeys(chain(*sentences)))}
     ids = np.array([places[word] for tokens in sentences for word in tokens], np.int32)
-    path.write_bytes(pickle.dumps(TextsOfPart(
+    path.write_bytes(pickle.dumps(Tokenized(
         Packed(ids, offsets_of([*map(len, sentences)])), [*places],
         origins_of(sentences, [pair.conversation for pair in kept], file),
         Counter(filter(None, rules)), {rule: pair[:2] for pair, rule in zip(pairs, rules) if rule},
@@ -115,7 +116,7 @@ def _tokenize(work, off=()):
 def word_counts(texts, which):
     """How often each word occurs in some of the pairs: a Counter. which: bool (n,)"""
     counts = np.zeros(len(texts.words), np.int64)
-    for packed, pairs in texts.parts():
+    for packed, pairs in texts.slices():
         inside = np.repeat(np.repeat(which[pairs], 2), packed.lengths)
         counts += np.bincount(packed.ids[inside], minlength=len(counts))
     return Counter({word: number for word, number in zip(texts.words, counts.tolist())
@@ -129,7 +130,7 @@ def read_splits(texts, vocabulary, codes, folder):
     """
     of_words = vocabulary.pack([word] for word in texts.words)            # "" becomes UNKNOWN
     unknown = 0
-    for packed, pairs in texts.parts():
+    for packed, pairs in texts.slices():
         pieces = of_words.take(packed.ids)                    # a word's, the next one's, …
         lengths, of_pairs = np.diff(pieces.offsets[packed.offsets]), codes[pairs]
         of_sentences = np.repeat(of_pairs, 2)
@@ -140,18 +141,6 @@ def read_splits(texts, vocabulary, codes, folder):
             append(folder / split, some, keys=texts.origins.keys[pairs][of_pairs == code])
     splits = {split: Split(*mapped(folder / split, Split._fields[:3])) for split in SPLITS}
     return splits, unknown / max(1, len(splits["train"].ids))
-
-
-def places_of_share(number, fraction, seed):
-    """A random share of 0 … number − 1; with equal seeds, a smaller one is in a larger one."""
-    order = np.random.Generator(np.random.Philox(seed)).permutation(number)
-    return np.sort(order[:max(1, round(fraction * number))])
-
-
-def share_of(split, fraction, seed):
-    """A share of a Split's pairs, as in `places_of_share`, as a Split in memory."""
-    which = places_of_share(split.pairs, fraction, seed)
-    return Split(*split.sentences((2 * which[:, None] + np.arange(2)).ravel()), split.keys[which])
 
 
 # ---------------------------------------------------------------- raw files between the passes

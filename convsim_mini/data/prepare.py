@@ -17,12 +17,12 @@ from ..common.files import locked, workplace
 from ..common.cli import UserError, one_line, path_of, say, user_errors
 from ..common.show import table
 from ..common.arrays_file import UNREADABLE, load_arrays, save_arrays
-from ..core.batches import Split
+from ..core.batches import Split, share_of
 from ..core.text import Vocabulary
-from .filters import RULES
 from .formats import default_corpus, parts_of
 from .layouts import FIELDS, Reading
-from .passes import read_splits, read_texts, share_of, word_counts
+from .pairs import RULES
+from .passes import read_splits, read_texts, word_counts
 from .split import FEWEST, SPLITS, split_pairs, straightness
 from .units import BLOCK, LONG
 
@@ -72,13 +72,8 @@ def load_corpus(paths, text, cache, reading=Reading(), vocabulary=None):
         # if two processes need the same corpus, the second waits and opens what the first prepared
         with locked(folder, name=f"{path.stem}.lock"):
             if not (corpus := _open(path)):
-                with workplace(folder) as parts:
-                    try:
-                        save_arrays(path, *_prepare(paths, text, reading, vocabulary, parts))
-                    except (KeyboardInterrupt, SystemExit):
-                        say("stopped while the pairs were prepared; nothing of that is kept: the "
-                            "same command starts over")
-                        raise
+                with workplace(folder) as private:
+                    save_arrays(path, *_prepare(paths, text, reading, vocabulary, private))
                 corpus = _open(path)
     return corpus
 
@@ -145,12 +140,12 @@ def _open(path):
         return None
 
 
-def _prepare(paths, text, reading, vocabulary, parts):
+def _prepare(paths, text, reading, vocabulary, folder):
     """A corpus as arrays and a dict: filter and tokenise; split by conversations; cut into pieces.
 
-    parts: an empty folder for the files of these arrays
+    folder: an empty one, for the files of these arrays
     """
-    texts, report = read_texts(paths, text.filters_off, reading, parts)
+    texts, report = read_texts(paths, text.filters_off, reading, folder)
     names = ", ".join(map(str, paths))
     _check_differences(names, texts.origins.keys)
     splits = split_pairs(texts.origins)
@@ -158,7 +153,7 @@ def _prepare(paths, text, reading, vocabulary, parts):
     report |= straightness(texts.origins, splits)
     _check_numbers(names, report, len(splits.codes))
     own = vocabulary or Vocabulary.of_pieces(word_counts(texts, splits.codes == 0), text.pieces)
-    found, report["unknown"] = read_splits(texts, own, splits.codes, parts)
+    found, report["unknown"] = read_splits(texts, own, splits.codes, folder)
     arrays = [array for split in found.values() for array in split[:3]]
     return dict(zip(ARRAYS, arrays)), {"vocabulary": dataclasses.asdict(own), "report": report}
 

@@ -31,7 +31,10 @@ def text_of(value, where=""):
     if str(value) in MISSING:                                 # a list begins with "["
         return ""
     if isinstance(value, (Real, Decimal)) and not isinstance(value, bool):
-        return str(int(value) if value % 1 == 0 else value)
+        with suppress(ArithmeticError):                       # of infinite or very long Decimals
+            if value % 1 == 0:
+                return str(int(value))
+        return str(value)
     instead = f", such as one of its {', '.join(value)}" if isinstance(value, dict) else ""
     raise TypeError(f"{where}{type(value).__name__} {value!s:.60} is not text; expected a str or a "
                     f"number{instead:.100}")
@@ -50,7 +53,7 @@ def _is_part(part):
 
 def time_of(value):
     """The time in a cell, in seconds since 1970: a number, or text as ISO 8601 has it. Or None."""
-    with suppress(TypeError, ValueError):
+    with suppress(TypeError, ValueError, OverflowError):
         time = float(value)
         while 1e11 < time < inf:                              # milliseconds, or even less
             time /= 1_000

@@ -2,11 +2,8 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from ..common.cli import one_line, python_m
 from ..inference.sentence_encoder import encoder_of
-from ..training.measures import DEV_QUERIES
 from ..training.run import describe
 from . import BUILT_IN, response, sts
 from .results import measure, show
@@ -33,17 +30,13 @@ def summary(run):
     before = sts.scores(None, pairs.data, encoder_of(run._replace(model=model)).encode)
     pairs = replace(pairs, baselines={name: before["trained, as cosine"], **pairs.baselines})
 
-    told, losses = "", [record["dev_loss"] for record in run.measured]
-    error = 1 / np.sqrt(min(DEV_QUERIES, corpus.dev.pairs))    # (ours) of a loss's change
-    if not run.step and config.init and describe(config.init).corpus == run.corpus:
-        told = f"Training did not improve them: {config.init} was trained on the same pairs."
+    weights = f"The weights are those of step {run.step:,} of {config.steps:,}, the best on dev."
+    if not run.step and config.init and (
+            describe(config.init).corpus_checksum == run.corpus_checksum):
+        weights += f" Training did not improve them: {config.init} was trained on the same pairs."
     elif not run.step:
-        told = ("Training did not improve them: there are too few pairs or steps."
-                + " Start from another run: --init RUN." * (not config.init))
-    elif run.step == config.steps and losses[-1] < min(losses[:-1]) - error:
-        told = f"That is the last step, so more steps may help: --steps {2 * run.step}."
-    weights = (f"The weights are those of step {run.step:,} of {config.steps:,}, the best on dev. "
-               f"{told}").rstrip()
+        weights += (" Training did not improve them: there are too few pairs or steps."
+                    + " Start from another run: --init RUN." * (not config.init))
 
     megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     texts = [text for pair in corpus.report["examples"] for text in pair]

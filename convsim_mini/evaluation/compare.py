@@ -64,8 +64,10 @@ def side_by_side(runs, columns):
               for group in groups_of_seeds(runs)}
     for name, group in groups.items():
         first, *_ = groups
-        figures[name] = {column: mean_of([ones[k] for k in group])
-                         for column, ones in columns.items()}
+        values = {column: [figure_of(ones[k])[0] for k in group]
+                  for column, ones in columns.items()}
+        figures[name] = {column: (float(np.mean(some)), float(np.std(some, ddof=1)))
+                         for column, some in values.items()}
         if name != first:
             gaps[f"{name} − {first}"] = {column: over_seeds(runs, ones, groups[first], group)
                                          for column, ones in columns.items()}
@@ -76,12 +78,6 @@ def figure_of(one):
     """The figure by which a Measured is compared: value, low, high."""
     row, metric = one.compared
     return one.figures[row][metric]
-
-
-def mean_of(ones):
-    """The mean of the figures of some Measured, and their standard deviation."""
-    values = [figure_of(one)[0] for one in ones]
-    return float(np.mean(values)), float(np.std(values, ddof=1))
 
 
 def over(first, one):
@@ -114,7 +110,7 @@ def groups_of_seeds(runs):
     for k, run in enumerate(runs):
         settings = {name: value for name, value in flat(dataclasses.asdict(run.config)).items()
                     if name not in NOT_COMPARED | {"seed"}}
-        groups[run.corpus, run.config.init, run.config.nli, str(settings)].append(k)
+        groups[run.corpus_checksum, run.config.init, run.config.nli, str(settings)].append(k)
     return [group for group in groups.values() if len({runs[k].config.seed for k in group}) > 1]
 
 

@@ -8,7 +8,7 @@ import scipy    # its stats are loaded where they are used: half a second
 from ..core.ranking import settled
 
 DEPTH = 10        # candidates that count in a ranking
-UNKNOWN = np.nan, np.nan    # an interval
+NO_INTERVAL = np.nan, np.nan    # an interval
 
 
 def pearson(x, y):
@@ -23,8 +23,9 @@ def spearman(x, y):
 
 def pearson_interval(x, y):
     """The 95% interval of Pearson's r, by Fisher's z: x, y: (n,) → low, high; nan for n < 4."""
-    found = _quietly(scipy.stats.pearsonr, x, y).confidence_interval() if len(x) > 3 else UNKNOWN
-    return float(found[0]), float(found[1])
+    if len(x) < 4:
+        return NO_INTERVAL
+    return tuple(map(float, _quietly(scipy.stats.pearsonr, x, y).confidence_interval()))
 
 
 def _quietly(function, *samples):
@@ -46,7 +47,7 @@ def correlation(x, y):
 
 def without_interval(value):
     """The figure of a value whose interval is not known: value, nan, nan."""
-    return float(value), *UNKNOWN
+    return float(value), *NO_INTERVAL
 
 
 def bootstrap_interval(statistic, *samples):
@@ -56,12 +57,12 @@ def bootstrap_interval(statistic, *samples):
     nan are left out.
     """
     if len(samples[0]) < 4:
-        return UNKNOWN
+        return NO_INTERVAL
     resamples = _quietly(lambda: scipy.stats.bootstrap(
         samples, statistic, paired=True, vectorized=True, method="percentile", batch=100,
         n_resamples=10_000, rng=np.random.Generator(np.random.Philox(2018))))
     found = resamples.bootstrap_distribution
-    return UNKNOWN if np.isnan(found).all() else np.nanquantile(found, (0.025, 0.975), axis=-1)
+    return NO_INTERVAL if np.isnan(found).all() else np.nanquantile(found, (0.025, 0.975), axis=-1)
 
 
 def mean_figure(values):
@@ -80,7 +81,7 @@ def difference(statistic, one, other, *shared):
         return statistic(one, *shared, axis=axis) - statistic(other, *shared, axis=axis)
 
     value = float(_quietly(gap, one, other, *shared)) if len(one) > 1 else np.nan
-    interval = UNKNOWN if np.isnan(value) else bootstrap_interval(gap, one, other, *shared)
+    interval = NO_INTERVAL if np.isnan(value) else bootstrap_interval(gap, one, other, *shared)
     return value, *map(float, interval)
 
 

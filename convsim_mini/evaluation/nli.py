@@ -11,6 +11,8 @@ from .metrics import difference, per_cent
 
 def find(data, run):
     """SNLI's dev and test in DIR, or in the run's NLI folder: split → path. Raises UserError."""
+    if not run:
+        raise UserError("it needs a run")
     if not run.config.classifies:
         command = python_m("convsim_mini.train --task multitask --nli DIR --init", run.folder)
         raise UserError(f"{run.folder}: was trained without NLI; continue from it with: {command}")

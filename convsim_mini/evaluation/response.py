@@ -42,6 +42,8 @@ class TestSet(NamedTuple):
 
 def find(data, run):
     """The run's own corpus, whatever `data` is. Raises UserError if its pair files are gone."""
+    if not run:
+        raise UserError("it needs a run")
     corpus = open_corpus(run.config, run.vocabulary)
     check_corpus(run, corpus)
     return {"own pairs": corpus}

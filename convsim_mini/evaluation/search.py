@@ -9,7 +9,6 @@ hit@5: for how many queries a right one is among the best 1 or 5, in per cent; M
 last.
 """
 
-
 import numpy as np
 
 from ..common.cli import UserError, errors_in_one_line, parser_of, path_of, user_errors
@@ -35,7 +34,7 @@ def read_queries(path, texts, encoding="utf-8"):
     Lines without a query are skipped. Raises UserError if a right row is not there.
     """
     known, asked = {*texts} - {""}, {}
-    queries = rows_of_file(path, Reading((QUERY,), encoding, side=0))
+    queries = rows_of_file(path, Reading((QUERY,), encoding, side="input"))
     for number, row in enumerate(queries.rows, start=1):
         with user_errors(f"{path}: row {number}", "give a text", TypeError):
             query, right = (text_of(row.get(name), f'"{name}": ') for name in (QUERY, RIGHT))
@@ -70,13 +69,13 @@ def ranks(index, asked):
     return {way: np.array(of_way) for way, of_way in found.items()}
 
 
-def figures(ranks):
+def figures_of(ranks):
     """Ranks (q,) → metric → (value, low, high)."""
     return {"hit@1": per_cent(ranks == 1), "hit@5": per_cent(ranks <= 5),
             "MRR": mean_figure(100 / ranks)}
 
 
-def lead(found):
+def ahead(found):
     """A sentence: is a search ahead of the better baseline by hit@1? found: way → ranks (q,)"""
     best = max(BASELINES, key=lambda way: (found[way] == 1).sum())
     gap = difference(np.mean, 100.0 * (found[OURS] == 1), 100.0 * (found[best] == 1))
@@ -95,13 +94,13 @@ def main(argv=None):
     parser.add_argument("--encoding", default="utf-8", help="of both files (default: utf-8)")
     options = parser.parse_args(argv)
     encoder = encoder_of(load_run(options.run, options.device))
-    reading = Reading(options.columns, options.encoding, encoder.columns, side=0)
+    reading = Reading(options.columns, options.encoding, encoder.columns, side="input")
     index = index_of(encoder, rows_of_file(options.rows, reading))
     asked = read_queries(options.queries, index.texts, options.encoding)
     found = ranks(index, asked)
     name = f"{options.rows.name}, {len(index.distinct):,} different rows"
     print(f"{name}: {len(asked):,} queries; hit@k in per cent, MRR × 100",
-          grid({way: figures(of_way) for way, of_way in found.items()}), lead(found), sep="\n\n")
+          grid({way: figures_of(found[way]) for way in found}), ahead(found), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -74,21 +74,17 @@ def held_back(train):
     return np.sort(rng.choice(pairs, min(HELD_BACK, pairs // 5), replace=False))
 
 
-def to_choose_between(train, dev):
-    """The pairs of two Sts but those held back; the figure is the mean of the genres' r."""
-    both = [np.concatenate(fields) for fields in zip(train[:4], dev[:4])]
-    genres, labels, *sides = (np.delete(field, held_back(train)) for field in both)
-    return Sts(genres, labels, *map(np.ndarray.tolist, sides), is_mean=True)
-
-
 def read(path):
     """The Sts of a file of the STS Benchmark, of a year's folder, or of a list of train and dev.
 
     A file is tab-separated, without header or quoting: read as quoted CSV, the official ones would
     lose 38 and 30 rows. Raises UserError.
     """
-    if isinstance(path, list):
-        return to_choose_between(*map(read, path))
+    if isinstance(path, list):                                # GENRES: all but what is held back
+        train, dev = map(read, path)
+        both = [np.concatenate(fields) for fields in zip(train[:4], dev[:4])]
+        genres, labels, *sides = (np.delete(field, held_back(train)) for field in both)
+        return Sts(genres, labels, *map(np.ndarray.tolist, sides), is_mean=True)
     if path.is_dir():
         rows = [row for of_set in COUNTS[path.name] for row in _set(path, of_set)]
     else:

@@ -16,7 +16,7 @@ import webbrowser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from ..fast.threads import use_all_cores
+from ..fast.host import use_all_cores
 from ..common.cli import UserError, errors_in_one_line, parser_of, user_errors
 from ..training.run import load_run
 from .panels import PANELS, Explored, fields

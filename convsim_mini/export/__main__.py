@@ -44,15 +44,15 @@ def write_model(folder, encoder, int8=False):
         arrays[TABLE] = in_8_bits(encoder.model.params[TABLE])
     np.savez(folder / "model.npz", bigrams=encoder.model.bigrams, **arrays)
     code = Path(sys.modules[ENCODERS[config.encoder].forward.__module__].__file__)
-    files = {path.stem: path for path in Path(PACKAGE, "core").glob("*.py")}
-    module = code.stem if code in files.values() else f"own_{code.stem}"
+    names = {code: "own_encoder.py"}                          # unless it is one of core's
+    names |= {path: path.name for path in Path(PACKAGE, "core").glob("*.py")}
     (folder / "core").mkdir()
-    for name, path in (files | {module: code}).items():       # an encoder of one's own imports core
+    for path, name in names.items():                          # an encoder of one's own imports core
         text = re.sub(r"^from convsim_mini\.core\.?", "from .", path.read_text(encoding="utf-8"),
                       flags=re.MULTILINE)
-        write_text(folder / "core" / f"{name}.py", text)
-    settings = {"module": module, "vocabulary": dataclasses.asdict(encoder.vocabulary),
-                "model": dataclasses.asdict(config)}
+        write_text(folder / "core" / name, text)
+    settings = {"module": Path(names[code]).stem, "model": dataclasses.asdict(config),
+                "vocabulary": dataclasses.asdict(encoder.vocabulary)}
     write_text(folder / "settings.json", json.dumps(settings))
     write_text(folder / "modules.json", json.dumps(MODULES, indent=2))
     for name in ("model.py", "torch_module.py"):
@@ -61,6 +61,7 @@ def write_model(folder, encoder, int8=False):
 
 def in_8_bits(table):
     """A table (R, d) as R pairs of a scale and a row in int8, as core's `in_32_bits` reads it."""
+    table = table.astype(np.float32)                          # with `half`, it is float16
     pairs = np.empty(len(table), [("scale", np.float32), ("row", np.int8, table.shape[1:])])
     pairs["scale"] = np.maximum(np.abs(table).max(axis=1), 1e-30) / 127
     pairs["row"] = np.rint(table / pairs["scale"][:, None])

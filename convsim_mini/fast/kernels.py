@@ -11,7 +11,7 @@ import numpy as np
 from ..core import layers
 from ..core.embeddings import joined
 from ..core.transformer_layers import EPSILON
-from .cuda import launch
+from .devices import launch
 
 PARAMETERS = np.dtype([(name, np.uint64, 96)                  # struct Parameters in optim.cu
                        for name in ("p", "grad", "mean", "square", "size")])

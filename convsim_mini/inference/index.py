@@ -17,7 +17,7 @@ from ..common.lines import chunked
 from ..core.packed import Packed, offsets_of
 from ..core.ranking import settled
 from ..data.texts import misread, warn_if_misread
-from ..fast.threads import product
+from ..fast.host import product
 from .rows import LINE
 from .tfidf import tfidf_of
 

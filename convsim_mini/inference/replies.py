@@ -46,6 +46,6 @@ def pairs_of_run(config):
     """Yield the pairs (message, reply) of a run's files that the filters keep, as written."""
     paths, reading = sources(config)
     for path in paths:
-        for part in read_rows(path, reading=reading):
-            yield from (pair[:2] for pair in part.pairs
+        for chunk in read_rows(path, reading=reading):
+            yield from (pair[:2] for pair in chunk.pairs
                         if not left_out(pair, config.text.filters_off))

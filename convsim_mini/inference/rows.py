@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..common.cli import UserError, path_of
 from ..common.lines import text_lines
 from ..core.model import one_column
-from ..data.formats import FORMATS, KINDS, kind_of
+from ..data.formats import FORMATS, kind_of
 from ..data.layouts import Reading
 from ..data.pairs import read_rows
 from ..data.texts import text_of, texts_of
@@ -36,7 +36,7 @@ def rows_of_texts(texts, reading=Reading()):
     if reading.columns:
         raise UserError(f"column {reading.columns[0]}: texts and lines have no columns; give a "
                         f"table ({', '.join(FORMATS)}), or leave it out")
-    return Rows(LINE, LINE, reading.side == 1, ({LINE: text} for text in texts_of(texts)))
+    return Rows(LINE, LINE, reading.side == "response", ({LINE: text} for text in texts_of(texts)))
 
 
 def rows_of(source, reading=Reading()):
@@ -53,11 +53,11 @@ def rows_of(source, reading=Reading()):
 def rows_of_file(path, reading=Reading()):
     """The Rows of a file (plain, .gz or .zst) or of standard input (None).
 
-    A file whose kind is in KINDS is read as training reads it. In other files, each line is a row.
+    A file whose kind is in FORMATS is read as training reads it; in others, each line is a row.
     Raises UserError if the file cannot be read, holds JSON or XML under another name, or has lines
     in another encoding.
     """
-    if path and kind_of(path) in KINDS:
+    if path and kind_of(path) in (*FORMATS, ".json"):
         return _rows_of_table(path, reading)
     name, file = ("standard input", sys.stdin.buffer) if path is None else (path, None)
     lines = text_lines(name, file=file, encoding=reading.encoding)
@@ -70,10 +70,10 @@ def rows_of_file(path, reading=Reading()):
 
 def _rows_of_table(source, reading):
     """The Rows of a table or of a table's file. Raises UserError."""
-    parts = read_rows(source, reading=reading)
-    first = next(parts)
-    rows = (row for part in chain([first], parts) for row in part.rows)
+    chunks = read_rows(source, reading=reading)
+    first = next(chunks)
+    rows = (row for chunk in chain([first], chunks) for row in chunk.rows)
     message, reply = first.fields[0], first.fields[-1]
-    if reading.side == 1:
+    if reading.side == "response":
         return Rows(reply, message, True, rows)
     return Rows(message, reply, False, rows)

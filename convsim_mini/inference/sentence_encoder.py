@@ -89,7 +89,8 @@ class SentenceEncoder(BiEncoder):
         table's replies; encoding: of a file without a BOM. Raises UserError.
         """
         columns = () if column is None else (str(column),)
-        return index_at(self, rows, Reading(columns, encoding, self.columns, int(replies)))
+        side = "response" if replies else "input"
+        return index_at(self, rows, Reading(columns, encoding, self.columns, side))
 
     def search(self, index: Index, sentences: str | list[str], k: int = 10,
                words: float | None = None) -> Any:
@@ -139,7 +140,7 @@ def encoder_of(run, tuned=False):
                         python_m("convsim_mini.tune --data DIR", run.path))
     model = with_matrix(run.model, run.tuned) if tuned else run.model
     crc = zlib.crc32(np.ascontiguousarray(run.tuned)) if tuned else None
-    identity = {"weights": run.weights, "matrix": crc}
+    identity = {"weights": run.weights_checksum, "matrix": crc}
     return SentenceEncoder(model, run.vocabulary, identity, run.config.columns)
 
 

@@ -66,14 +66,18 @@ def index_at(encoder, source, reading=Reading()):
 
     Raises UserError, also if a folder's Index is of messages and `reading` asks for replies.
     """
-    if not isinstance(source, (str, Path)) or parts_of(path_of(source)) != [path_of(source)] or (
-            not path_of(source).is_dir()):
+    if not (isinstance(source, (str, Path)) and is_index_folder(path_of(source))):
         return index_of(encoder, rows_of(source, reading))
     index = open_index(source, encoder)
-    if reading.side == 1 and not index.held.replies:
+    if reading.side == "response" and not index.held.replies:
         raise UserError(f"{source}: holds messages, not replies; make an index with encode "
                         "--replies")
     return index
+
+
+def is_index_folder(path):
+    """Whether a Path is a folder, and not one of Parquet parts."""
+    return path.is_dir() and parts_of(path) == [path]
 
 
 def build_index(encoder, rows, folder):

@@ -8,7 +8,7 @@ from ..core.losses import loss_of
 from ..core.model import TABLE, embed, respond
 from ..core.multitask import classifier_forward
 from ..core.ranking import N, candidate_scores, draw_candidates, precision, settled, true_ranks
-from ..fast.threads import product
+from ..fast.host import product
 
 QUERIES, DEV_QUERIES = 10_000, 5_000    # of test, and of dev
 

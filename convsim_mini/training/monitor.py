@@ -10,9 +10,10 @@ from ..core.arrays import array_module, to_host
 from ..common.cli import UserError, progress, python_m, say, user_errors
 from ..common.show import new_figure, save_figure
 from ..common.files import write_text
+from ..common.arrays_file import load_arrays
 from ..core.ranking import N
 from .measures import scores_on_dev
-from .run import LOG, keep_as_best, read_log, save_run
+from .run import LOG, MODEL, keep_as_best, read_log, save_run
 
 LOGGED = 2_000    # losses logged in a run, each the mean over the steps since the last one
 EXPLODED = 100    # a run is stopped at 100 times the loss of its own first step
@@ -56,6 +57,8 @@ class Monitor:
             self.measure(0, model)
         elif self.best in (None, self.run.step):
             keep_as_best(self.run.folder)
+        else:
+            load_arrays(self.run.folder / MODEL)              # now, so that damage shows early
         self.began = time.perf_counter()
 
     def after_step(self, step, losses):

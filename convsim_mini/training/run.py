@@ -47,9 +47,9 @@ class Run(NamedTuple):
     step: int = 0
     measured: list[dict] = []    # records of what was measured on dev: up to the step; or all, if
     #                              the run is finished
-    corpus: int = 0        # checksum of the Corpus that it was trained on; 0: not begun
-    nli: int | None = None    # checksum of the NLI data that it was trained on
-    weights: int = 0       # checksum of the weights and the vocabulary
+    corpus_checksum: int = 0    # of the Corpus that it was trained on; 0: not begun
+    nli_checksum: int | None = None    # of the NLI data that it was trained on
+    weights_checksum: int = 0    # of the weights and the vocabulary
     tuned: np.ndarray | None = None    # the matrix (e, e) for its vectors that `tune` learned
     state: dict = {}       # the optimiser's, in training.safetensors
     initial: Model | None = None    # of a run that was just trained: the model before; not stored
@@ -75,7 +75,7 @@ def save_run(run):
               **{STATE + name: array for name, array in to_host(run.state).items()}}
     save_arrays(run.path, arrays, {
         "settings": dataclasses.asdict(run.config), "vocabulary": words, "step": run.step,
-        "measured": run.measured, "corpus": run.corpus, "nli": run.nli,
+        "measured": run.measured, "corpus": run.corpus_checksum, "nli": run.nli_checksum,
         "weights": checksum_of_arrays(params, json.dumps(words))})
 
 
@@ -127,8 +127,10 @@ def _run_of(path, about):
         if own.exists():                                      # wherever the folder was moved
             config = dataclasses.replace(config, pairs=[str(own)])
         return Run(path, config, msgspec.convert(about["vocabulary"], Vocabulary), None,
-                   *(msgspec.convert(about[name], Run.__annotations__[name])
-                     for name in ("step", "measured", "corpus", "nli", "weights")))
+                   *(msgspec.convert(about[name.removesuffix("_checksum")],
+                                     Run.__annotations__[name])
+                     for name in ("step", "measured", "corpus_checksum", "nli_checksum",
+                                  "weights_checksum")))
 
 
 def file_of(run):
@@ -227,6 +229,6 @@ def read_log(path):
 
 def check_corpus(run, corpus):
     """Raise a UserError unless the Corpus is the one that a Run was trained on."""
-    if corpus.checksum != run.corpus:
+    if corpus.checksum != run.corpus_checksum:
         raise UserError(f"{run.folder}: the pair files are not those that this run was trained on, "
                         "or another version prepared them; restore the old files, or train again")

@@ -87,10 +87,11 @@ def run(path, folder, clients):
     return notebook
 
 
-def files_in(folder):
-    """The files below a folder, each as "CHECKSUM NAME", but for MADE."""
+def names_in(folder):
+    """What is below a folder, but for MADE: each file as "CHECKSUM NAME"; "NAME/" is no file."""
     return {f"{crc32(path.read_bytes()):08x} {path.relative_to(folder).as_posix()}"
-            for path in folder.rglob("*") if path.is_file() and path.name != MADE}
+            if path.is_file() and not path.is_symlink() else f"{path.relative_to(folder)}/"
+            for path in folder.rglob("*") if path.name != MADE}
 
 
 def made_in(folder):
@@ -197,7 +198,7 @@ def make_book(lessons, out):
     """
     advice = "choose another folder with --out"
     with user_errors(f"{out}: cannot be written", advice):
-        out = check_folder(out, advice, lambda folder: files_in(folder) <= made_in(folder))
+        out = check_folder(out, advice, lambda folder: names_in(folder) <= made_in(folder))
     # in the folder itself, as it may be a mount
     with (user_errors(f"{out}: cannot be written", advice),
           workplace(out if out.is_dir() else out.parent) as beside):
@@ -225,19 +226,21 @@ def put_in_place(new, out):
     So `out` keeps its mode, owner and links, and is always a book.
     """
     out.mkdir(parents=True, exist_ok=True)
-    files, made = files_in(new), made_in(out)
-    write_text(out / MADE, "\n".join(files | made))
-    for file in files:
-        name = file.partition(" ")[2]
+    names, made = names_in(new), made_in(out)
+    write_text(out / MADE, "\n".join(names | made))
+    for name in names:
+        if name.endswith("/"):
+            continue
+        name = name.partition(" ")[2]
         (out / name).parent.mkdir(exist_ok=True)
         if (out / name).exists():                             # it keeps its mode and owner
             shutil.copymode(out / name, new / name)
             with suppress(OSError, AttributeError):
                 shutil.chown(new / name, (out / name).stat().st_uid, (out / name).stat().st_gid)
         os.replace(new / name, out / name)
-    for file in made & files_in(out) - files:                 # never outside, whatever MADE says
-        (out / file.partition(" ")[2]).unlink()
-    write_text(out / MADE, "\n".join(sorted(files)))
+    for name in made & names_in(out) - names:                 # never outside, whatever MADE says
+        (out / name.partition(" ")[2]).unlink()
+    write_text(out / MADE, "\n".join(sorted(names)))
 
 
 @errors_in_one_line()

@@ -34,7 +34,7 @@ from convsim_mini.data.units import text_key
 from convsim_mini.evaluation import response
 from convsim_mini.evaluation.metrics import difference, per_cent
 from convsim_mini.evaluation.results import cell
-from convsim_mini.fast.threads import use_all_cores
+from convsim_mini.fast.host import use_all_cores
 from convsim_mini.training.measures import QUERIES, drawn
 from convsim_mini.training.start import initial_model
 

@@ -1,4 +1,4 @@
-"""The speed tables of tests/README.md, measured again.
+"""The speed tables of tests/benchmarks/README.md, measured again.
 
     CONVSIM_DATA=DIR python tests/benchmarks/benchmarks.py [--only DAN Transformer] [--device gpu]
 

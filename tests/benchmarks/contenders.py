@@ -293,7 +293,7 @@ def sgemm(device="cpu"):
 
 def settle(name):
     """What a contender does before all else."""
-    from convsim_mini.fast.threads import use_all_cores, keep_freed_memory
+    from convsim_mini.fast.host import use_all_cores, keep_freed_memory
 
     (use_all_cores if name == "ours" else keep_freed_memory)()
 

@@ -13,7 +13,7 @@ from convsim_mini.evaluation.results import cell
 from convsim_mini.inference.sentence_encoder import encoder_of, with_matrix
 from convsim_mini.core.model import encoder_forward
 from convsim_mini.core.layers import l2_normalize_forward
-from convsim_mini.training.run import load_run
+from convsim_mini.training.run import load_run, training_in
 
 from conftest import command
 from small_transformer import CONFIG, random_sentences, small_model
@@ -49,7 +49,7 @@ def test_the_matrix_learns_which_directions_count():
     assert np.abs(strict - np.eye(8)).max() < 1e-3            # kept near the identity
 
 
-def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path):
+def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path, capsys):
     rng, words = np.random.default_rng(0), "fudazi vobamu setodi tufome nozozi".split()
     for name, pairs in (("train", 120), ("dev", 40)):
         rows = []
@@ -65,6 +65,9 @@ def test_a_run_is_tuned_and_evaluated_both_ways(run_copy, tmp_path):
              for row in ("trained, tuned, as cosine", "trained, as cosine")]
     assert re.findall(r"^trained.* as cosine  +(.*?\])", done.stdout, re.MULTILINE) == shown
     assert run.tuned.shape == (16, 16) and shown[0] != shown[1]
+    with training_in(run_copy), pytest.raises(SystemExit):
+        tune.main([str(run_copy), "--data", str(tmp_path)])
+    assert "another process is training in it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("change", [

@@ -2,12 +2,13 @@
 
 import gzip
 import os
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from filelock import Timeout
+from filelock import FileLock, Timeout
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.files import (
@@ -214,6 +215,21 @@ def test_a_lock_has_one_holder_and_leaves_nothing(tmp_path):
     with locked(tmp_path, "busy"), locked(tmp_path, name="another.lock"):
         pass
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows deletes no open file")
+def test_who_takes_a_lock_as_it_is_released_holds_the_one_that_the_next_will_find(
+        tmp_path, monkeypatch):
+    def release_and_be_overtaken(lock):
+        real(lock)
+        second.enter_context(locked(tmp_path, "busy"))
+
+    real = FileLock.release
+    with ExitStack() as second:
+        with monkeypatch.context() as patch, locked(tmp_path):
+            patch.setattr(FileLock, "release", release_and_be_overtaken)
+        with pytest.raises(UserError, match="^busy$"), locked(tmp_path, "busy"):
+            pass
 
 
 # ---------------------------------------------------------------- processes

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,19 @@ def test_a_signal_cleans_up_even_if_it_comes_twice(number):
     process.send_signal(number)
     assert ended(process) == (b"clean\n", b"")
     assert process.returncode == 128 + number
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_that_python_loses_in_a_weak_reference_still_counts():
+    class Anything:
+        pass
+
+    with pytest.raises(SystemExit) as left, errors_in_one_line():
+        one = Anything()
+        reference = weakref.ref(one, lambda _: signal.raise_signal(signal.SIGTERM))
+        del one
+        assert reference() is None                            # we go on
+    assert left.value.code == 143
 
 
 def test_of_a_folder_s_copy_the_last_reason_is_said(tmp_path):

@@ -65,7 +65,7 @@ def test_it_is_trained_stopped_resumed_measured_and_exported(
     folder = tmp_path / "exported"
     export.main([run, "--out", str(folder)])
     assert "It is a gru" in (folder / "README.md").read_text(encoding="utf-8")
-    assert (folder / "core/own_gru.py").is_file()             # a name that no file of core has
+    assert (folder / "core/own_encoder.py").is_file()             # a name that no file of core has
     sentences = ["fudazi vobamu setodi", "setodi vobamu fudazi", "", "How old are you?"]
     vectors = load(run).encode(sentences)
     assert np.abs(vectors[0] - vectors[1])[:16].max() > 1e-3  # word order matters

@@ -21,11 +21,11 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data import pairs as pairs_module
 from convsim_mini.data import passes, prepare, units
-from convsim_mini.data.passes import share_of
 from convsim_mini.data.prepare import corpus_report, load_corpus
 from convsim_mini.data.split import SPLITS, split_pairs
 from convsim_mini.data.units import origins_of, text_key
 from convsim_mini.data.layouts import Reading
+from convsim_mini.core.batches import share_of
 from convsim_mini.core.text import tokenize
 
 from conftest import PATH, SMALL, command, ended, generate_pairs, parse_config, wait_for
@@ -243,7 +243,7 @@ def test_of_two_that_prepare_one_corpus_the_second_takes_the_firsts(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the signal would end Python's own processes")
-def test_a_signal_while_pairs_are_prepared_says_what_is_lost_and_leaves_nothing(
+def test_a_signal_while_pairs_are_prepared_leaves_nothing(
         pair_file, tmp_path):
     words = ["convsim_mini.train", *SMALL, "--pairs", *[pair_file] * 25, "--cache", "cache"]
     process = subprocess.Popen(
@@ -254,9 +254,7 @@ def test_a_signal_while_pairs_are_prepared_says_what_is_lost_and_leaves_nothing(
              process)
     os.killpg(process.pid, signal.SIGINT)                     # like a terminal: to all processes
     output, errors = ended(process)
-    assert (output, process.returncode) == (b"", 130) and errors.strip() == (
-        b"stopped while the pairs were prepared; nothing of that is kept: the same command starts "
-        b"over")
+    assert (output, errors.strip(), process.returncode) == (b"", b"", 130)
     assert not [*(tmp_path / "cache").iterdir()] and not (tmp_path / "run").exists()
 
 
@@ -318,7 +316,7 @@ def failing(task, **_):
     (failing, ZeroDivisionError, None)])
 def test_a_worker_that_dies_ends_the_preparation(
         work, error, message, pair_file, prepared, tmp_path, monkeypatch):
-    monkeypatch.setattr(passes, "_tokenize", work)
+    monkeypatch.setattr(passes, "_filter_and_tokenize", work)
     with pytest.raises(error, match=message):
         prepared([pair_file])
     assert caches(tmp_path / "cache") == []

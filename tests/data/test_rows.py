@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.lines import zstd
 from convsim_mini.data import formats
-from convsim_mini.data.filters import RULES, removed_by
-from convsim_mini.data.pairs import CHUNK, Pair, left_out, pair_of, read_rows
+from convsim_mini.data.pairs import (
+    CHUNK, RULES, Pair, left_out, pair_of, read_rows, removed_by)
 from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.layouts import Reading
 from convsim_mini.data.texts import text_of, texts_of
@@ -95,6 +95,7 @@ def test_a_row_is_a_pair_of_its_fields():
     ("nan", "nan"), (" a ", " a "), ("\u3000\n", ""), (None, ""),
     (float("nan"), ""), (Decimal("nan"), ""), (np.float32("nan"), ""),
     (4711, "4711"), (4711.0, "4711"), (np.int64(3), "3"), (Decimal("2.50"), "2.50"), (1e3, "1000"),
+    (Decimal("1E+30"), "1E+30"), (Decimal("Infinity"), "Infinity"), (float("inf"), "inf"),
     ([], ""), (["a", {"type": "text", "text": "b"}, {"type": "image"}, {"text": None}], "a b"),
     ([{"type": "reasoning", "text": "a"}, {"type": "text", "text": "b"}], "b"), (["a"], "a"),
     (["a", "b"], None), ([{"type": "message", "role": "user", "text": "a"}], None),
@@ -198,7 +199,7 @@ def test_what_is_strange_is_told_once(tmp_path, capsys):
     assert '12 texts are UTF-8 that a program read as cp1252 or Latin-1, such as "0 don' in wrong
     assert 'for "0 don\u2019t"; export' in wrong
     assert "keep the others: table[table.label == 1] with pandas" in label
-    [*read_rows(rows, reading=Reading(("answer",), side=0))]    # a search is told, too
+    [*read_rows(rows, reading=Reading(("answer",), side="input"))]    # a search is told, too
     assert capsys.readouterr().err.startswith("the table: 12 texts are UTF-8 that a prog")
     rows = [row | {"label": 1, "answer": f"café {row['score']}"} for row in rows]
     read(written(tmp_path / "a.jsonl", rows))

@@ -25,7 +25,7 @@ from conftest import command, generate_nli, parse_config, write_snli
 
 def test_the_official_files_are_read_whole_and_pairs_without_label_dropped(data_folder):
     expected = {"train": (20_000, 0), "dev": (9_842, 0), "test": (9_824, 0)}
-    for split, path in find_snli(data_folder).items():
+    for split, path in find_snli(data_folder, ("train", "dev", "test")).items():
         snli = read_snli(path)
         assert (len(snli.labels), snli.dropped) == expected[split]
     samples = data_folder / "snli_official_samples"

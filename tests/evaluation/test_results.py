@@ -12,7 +12,8 @@ import pytest
 from convsim_mini.evaluation import EVALUATIONS, __main__ as evaluation, cqa, sts
 from convsim_mini.evaluation.cqa import Candidate, Question
 from convsim_mini.evaluation.metrics import difference, without_interval
-from convsim_mini.evaluation.results import Measured, PUBLISHED, cell, grid, show
+from convsim_mini.evaluation.results import (
+    Measured, PUBLISHED, cell, grid, measured, show)
 
 
 @pytest.fixture
@@ -67,6 +68,12 @@ def test_a_new_evaluation_is_one_module_and_one_name_in_a_list(trained, toy, tmp
     assert "nan" not in shown and re.search("^run .* mean, toy latest$", shown, re.MULTILINE)
     assert not re.search("^mean of run", shown, re.MULTILINE)    # a copy has the same seed
     assert re.search(r"^other − run .* \+0\.0 \[\+0\.0, \+0\.0\]$", shown, re.MULTILINE)
+
+
+def test_what_needs_a_run_is_not_measured_for_a_function():
+    told = [*map(show, measured(len, None, ["response", "nli"]))]
+    assert [text.partition("; ")[0] for text in told] == [
+        f"{task}: not measured. it needs a run" for task in ("response", "nli")]
 
 
 def test_a_table_with_many_metrics_is_turned_and_a_missing_figure_is_a_dash():

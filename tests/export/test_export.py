@@ -94,6 +94,8 @@ def test_no_name_becomes_code_and_each_task_names_its_data(run_copy, tmp_path):
 
 
 def test_a_table_in_8_bits_gives_nearly_the_same_vectors(trained, tmp_path, capsys):
+    rows = np.array([[1e-4, -5e-5], [0, 0]], np.float16)      # of a run that was saved in 16 bits
+    assert export.in_8_bits(rows)["row"].tolist() == [[127, -64], [0, 0]]
     export.main([str(trained[0]), "--out", str(tmp_path / "small"), "--int8"])
     capsys.readouterr()
     small, encoder = export.open_exported(tmp_path / "small"), convsim_mini.load(trained[0])

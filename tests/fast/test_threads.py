@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from convsim_mini.fast import threads
+from convsim_mini.fast import host
 
 from conftest import PATH
 
@@ -17,10 +17,10 @@ from conftest import PATH
 def cores(monkeypatch):
     """A function that sets the number of cores."""
     def set_to(number):
-        monkeypatch.setattr(threads, "number_of_cores", lambda: number)
-        threads._threads.cache_clear()
+        monkeypatch.setattr(host, "number_of_cores", lambda: number)
+        host._threads.cache_clear()
     yield set_to
-    threads._threads.cache_clear()
+    host._threads.cache_clear()
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 8])
@@ -28,7 +28,7 @@ def cores(monkeypatch):
 def test_fair_shares_are_all_items_once_and_nearly_equal_work(items, number, cores):
     cores(number)
     work = np.cumsum(np.random.default_rng(0).integers(1, 9, items))
-    shares = threads.fair_shares(work)
+    shares = host.fair_shares(work)
     assert [k for share in shares for k in range(items)[share]] == list(range(items))
     assert all(share.stop > share.start for share in shares) and len(shares) <= number
     if items == 1000:
@@ -39,7 +39,7 @@ def test_fair_shares_are_all_items_once_and_nearly_equal_work(items, number, cor
 def test_commands_give_blas_one_thread_and_a_program_keeps_its_own():
     code = """if True:
         import numpy, threadpoolctl
-        from convsim_mini.fast import threads as own
+        from convsim_mini.fast import host as own
         def threads():
             return [pool["num_threads"] for pool in threadpoolctl.threadpool_info()
                     if pool["user_api"] == "blas"]
@@ -57,17 +57,17 @@ def test_commands_give_blas_one_thread_and_a_program_keeps_its_own():
 
 
 def test_small_products_get_one_thread_and_leave_blas_as_it_was(monkeypatch):
-    given, blas = [], threads._blas()
+    given, blas = [], host._blas()
 
     class Blas:
         def limit(self, limits):
             given.append(limits)
             return blas.limit(limits=limits)
 
-    monkeypatch.setattr(threads, "_blas", Blas)
-    monkeypatch.setattr(threads, "_own_threads", False)
+    monkeypatch.setattr(host, "_blas", Blas)
+    monkeypatch.setattr(host, "_own_threads", False)
     before, x = blas.info(), np.random.default_rng(0).standard_normal((3, 5))
     with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(threads.product, [x] * 50, [x.T] * 50):
+        for found in pool.map(host.product, [x] * 50, [x.T] * 50):
             np.testing.assert_array_equal(found, x @ x.T)
     assert given == [1] * 50 and blas.info() == before

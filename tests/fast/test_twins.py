@@ -7,7 +7,7 @@ from convsim_mini import fast
 from convsim_mini.core import optim
 from convsim_mini.core.arrays import twinned
 from convsim_mini.core.attention import each_group
-from convsim_mini.fast import host, threads
+from convsim_mini.fast import host
 
 from twin_cases import (
     CASES, PAIRS, SEEDS, TWINS, no_rows, plain, results_of, touched_rows, uninstall)
@@ -16,14 +16,14 @@ from twin_cases import (
 @pytest.fixture(params=[1, 2, 5])
 def cores(request, monkeypatch):
     """Installs the twins; even small work is divided among one, two or five threads."""
-    monkeypatch.setattr(threads, "number_of_cores", lambda: request.param)
-    monkeypatch.setattr(threads, "_own_threads", True)
-    monkeypatch.setattr(threads, "LARGE_PRODUCT", 0)
+    monkeypatch.setattr(host, "number_of_cores", lambda: request.param)
+    monkeypatch.setattr(host, "_own_threads", True)
+    monkeypatch.setattr(host, "LARGE_PRODUCT", 0)
     monkeypatch.setattr(host, "AT_ONCE", 4)
-    threads._threads.cache_clear()
+    host._threads.cache_clear()
     fast.install()
     yield
-    threads._threads.cache_clear()
+    host._threads.cache_clear()
     uninstall()
 
 

@@ -17,7 +17,7 @@ from convsim_mini.core import (
 from convsim_mini.core.arrays import to_device, to_host
 from convsim_mini.core.model import Model, loss_and_gradients
 from convsim_mini.core.batches import Batch
-from convsim_mini.fast import cuda
+from convsim_mini.fast import devices
 from convsim_mini.core.initial import initial_parameters
 from convsim_mini.training.run import Run
 from convsim_mini.training.monitor import Monitor
@@ -100,11 +100,11 @@ if os.environ.get("VGPU_ORDER"):                              # not seen in the 
 @pytest.mark.emulated    # a real GPU may survive a missing barrier by luck
 @pytest.mark.parametrize("name, old, new", MUTANTS, ids=lambda text: text[:30])
 def test_a_broken_kernel_fails_its_check(cupy, name, old, new, monkeypatch):
-    correct = cuda.source
-    monkeypatch.setattr(cuda, "_kernel", cache(cuda._kernel.__wrapped__))
-    assert any(old in correct(file, np.float64) for file in cuda.FILES), (
+    correct = devices.source
+    monkeypatch.setattr(devices, "_kernel", cache(devices._kernel.__wrapped__))
+    assert any(old in correct(file, np.float64) for file in devices.FILES), (
         f"no kernel holds {old!r}: the mutant tests nothing")
-    monkeypatch.setattr(cuda, "source", lambda *some: correct(*some).replace(old, new))
+    monkeypatch.setattr(devices, "source", lambda *some: correct(*some).replace(old, new))
     assert outcome_in_a_child(lambda: check(cupy, name, np.float64)) in ("wrong", "killed")
 
 
@@ -129,10 +129,11 @@ def outcome_in_a_child(attempt):
 
 # ---------------------------------------------------------------- whole steps
 
-def test_an_array_that_is_not_contiguous_is_refused(cupy):
-    x = cupy.ones((6, 4), np.float32)[:, ::2]
-    with pytest.raises(ValueError, match="C-contiguous"):
-        transformer_layers.layer_norm_forward(x, x[0], x[0])
+def test_an_array_that_is_not_contiguous_or_of_another_type_is_refused(cupy):
+    x = cupy.ones((6, 4), np.float32)
+    for weight in (x[:, ::2][:4, 0], x[0].astype(np.float64)):
+        with pytest.raises(ValueError, match="C-contiguous array of float32"):
+            transformer_layers.layer_norm_forward(x, weight, weight)
 
 
 TRANSFORMER = {"encoder": "transformer", "embedding_dim": 8, "layers": [6], "heads": 2,

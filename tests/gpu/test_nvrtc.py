@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from convsim_mini.fast import cuda
+from convsim_mini.fast import devices
 
 # CUDA's version → the package with its NVRTC on PyPI, the module that holds the library
 COMPILERS = {12: ("nvidia-cuda-nvrtc-cu12", "nvidia.cuda_nvrtc"),
@@ -54,12 +54,12 @@ def compiled(nvrtc, source, architecture):
     return log.value.decode()
 
 
-@pytest.mark.parametrize("file", cuda.FILES)
+@pytest.mark.parametrize("file", devices.FILES)
 def test_every_kernel_compiles_and_none_spills(nvrtc, file):
     widths = (64, 125) if "attention" in file else (64,)      # of a head: the paper's, the small
     for architecture in ARCHITECTURES:
         for width in widths:
-            source = cuda.source(file, np.float32, width)
+            source = devices.source(file, np.float32, width)
             told = compiled(nvrtc, source, architecture)
             print(f"\n{file}, {width}", told)
             kernels = len(re.findall(r'extern "C"\s+__global__', source))

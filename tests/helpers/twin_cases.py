@@ -19,7 +19,7 @@ from convsim_mini.core.transformer_layers import Dropout
 
 DROPOUT = Dropout(0.3, 2**63 + 11)    # a key that needs all 64 bits
 SEEDS = range(6)                      # draw each kind of input of each case
-TWINS = {plain for name in fast.TESTED for plain in fast.functions(name)}
+TWINS = fast.twinned_functions()
 WORDS, ROWS = 9, 30                   # few words, so that each stands in many places; of a table
 
 

@@ -15,7 +15,7 @@ from convsim_mini.core.ranking import settled
 from convsim_mini.core.text import tokenize
 from convsim_mini.data import texts as data_texts
 from convsim_mini.common import arrays_file
-from convsim_mini.fast.threads import product
+from convsim_mini.fast.host import product
 from convsim_mini.inference.index import index_of, nearest
 from convsim_mini.inference.rows import rows_of_file, rows_of_texts
 from convsim_mini.inference.sentence_encoder import encoder_of

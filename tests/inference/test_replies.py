@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from convsim_mini import chat as command
-from convsim_mini.data.filters import removed_by
+from convsim_mini.data.pairs import removed_by
 from convsim_mini.inference import replies as module
 from convsim_mini.data.layouts import Reading
 from convsim_mini.inference.index import index_of
@@ -18,7 +18,7 @@ from convsim_mini.inference.stored import build_index, index_at
 from convsim_mini.training.run import load_run
 
 
-REPLIES = Reading(side=1)
+REPLIES = Reading(side="response")
 
 
 def test_a_reply_may_lack_its_message_and_a_message_without_one_is_left_out(encoder, tmp_path):

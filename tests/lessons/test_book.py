@@ -21,7 +21,7 @@ import jupytext
 import numpy as np
 from browser import Browser
 from nbformat.v4 import new_markdown_cell, new_notebook, new_output
-from lessons.book.__main__ import files_in, made_in, make_book, put_in_place, write_notebooks
+from lessons.book.__main__ import names_in, made_in, make_book, put_in_place, write_notebooks
 from lessons.book.contents import PARTS, STATIONS, all_lessons, solutions
 from lessons.book.pages import LINKED, Page, typeset, with_links
 
@@ -236,10 +236,12 @@ def test_a_book_takes_the_place_of_a_book_and_of_nothing_else(clone):
         make_book([], clone / "other")
     assert own.read_text().endswith("my note</p>")
     own.write_text(made)
-    (clone / "other" / "notes").mkdir()
-    (clone / "other" / "notes" / "own.txt").write_text("a year of work")
-    with pytest.raises(UserError, match="other: already exists and was not changed; choose"):
-        make_book([], clone / "other")
+    for make in (os.mkdir, os.mkfifo, lambda path: path.symlink_to(own),
+                 lambda path: path.write_text("a year of work")):
+        make(mine := clone / "other" / "mine")
+        with pytest.raises(UserError, match="other: already exists and was not changed; choose"):
+            make_book([], clone / "other")
+        mine.rmdir() if mine.is_dir() else mine.unlink()
     shutil.rmtree(clone / "other")
     done = book(clone, "77")
     assert (done.returncode, done.stderr[:40]) == (2, "error: 77: not a lesson; there are 0, 1,")
@@ -256,10 +258,10 @@ def test_a_book_that_is_cut_while_it_is_put_in_place_is_still_a_book(tmp_path, m
     with monkeypatch.context() as patch, pytest.raises(TypeError):
         patch.setattr(shutil, "copymode", None)               # called before a page is replaced
         put_in_place(new("two"), out)
-    assert files_in(out) <= made_in(out)
+    assert names_in(out) <= made_in(out)
     put_in_place(new("three"), out)
-    assert {file[9:] for file in files_in(out)} == {"page", "three.html"}
-    assert files_in(out) == made_in(out)
+    assert {name[9:] for name in names_in(out)} == {"page", "three.html"}
+    assert names_in(out) == made_in(out)
 
 
 # ---------------------------------------------------------------- in a browser

@@ -49,7 +49,7 @@ def test_the_run_keeps_its_words_and_shows_what_it_was_before(trained, tuned, ow
     run = load_run(tuned[0])
     assert run.vocabulary == vocabulary
     corpus = open_corpus(run.config, run.vocabulary)
-    assert corpus.checksum == run.corpus and corpus.vocabulary == vocabulary
+    assert corpus.checksum == run.corpus_checksum and corpus.vocabulary == vocabulary
     assert min(split.pairs for split in (corpus.train, corpus.dev, corpus.test)) >= 100
     assert int(corpus.train.ids.max()) < vocabulary.size
 

@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 
 from convsim_mini.common.files import new_folder
 from convsim_mini.common.lines import zstd
-from data_scripts.comments import clean, read_comment
-from data_scripts.dump_files import DumpLines
+from data_scripts.comments import DumpLines, clean, read_comment
 
 AGAIN = "what is finished is kept: run the same command again"
 AT_A_TIME = 250_000    # comments held in memory until they are written
@@ -56,12 +55,13 @@ JOIN = """
 
 # ---------------------------------------------------------------- parse a dump
 
-def parse_dump(path, number, buckets, folder):
-    """Read dump `number` and write what passes the filters to `buckets` Parquet files in `folder`.
+def parse_dump(path, number, buckets, work):
+    """Read dump `number` and write what passes the filters to `buckets` Parquet files.
 
     The dump's report counts its lines, the malformed ones (with some examples), the comments
     removed for each reason, and those kept. If a dump is cut, the report says where.
     """
+    folder = work / "parsed" / f"{number:05d}"
     if folder.is_dir():
         return
     lines, removed, malformed, samples = DumpLines(path), Counter(), 0, []

@@ -8,8 +8,7 @@ import regex
 
 from convsim_mini.data.conversations import Message
 from convsim_mini.data.texts import misread, time_of
-
-from .chats_of_text import read_text
+from data_scripts.chats_of_text import read_text
 
 SLACK_SAID = {None, "file_share", "me_message", "thread_broadcast"}    # subtypes of people
 SLACK_LINK = regex.compile(r"<[@#!]?([^<>|]+)(?:\|([^<>]*))?>")        # <@U1>, <http://x|label>
@@ -46,23 +45,22 @@ def telegram(messages, thread):
 
     A reply to the message that created a topic only says that it belongs there.
     """
-    topics = {one.get("id"): one.get("id") for one in messages
-              if one.get("action") == "topic_created"}        # id → topic, of messages, too
-    created = {*topics}
+    topics = {one.get("id") for one in messages if one.get("action") == "topic_created"}
+    topic_of = {}                                             # id of a message → topic
     for one in messages:
         reply = one.get("reply_to_message_id")
         if one.get("reply_to_peer_id"):                       # it is of another chat
             reply = None
-        if reply in topics:
-            topics[one.get("id")] = topics[reply]
+        topic = reply if reply in topics else topic_of.get(reply)
+        topic_of[one.get("id")] = topic
         if one.get("type") != "message" or {"forwarded_from", "via_bot"} & one.keys():
             yield None
             continue
         text = "".join(part if isinstance(part, str) else part["text"]
                        for part in one.get("text") or "")
-        place = f"{thread}/{topics[reply]}" if reply in topics else thread
+        place = f"{thread}/{topic}" if topic is not None else thread
         yield Message(text, place, one.get("from"), f"{thread}/{one.get('id')}",
-                      f"{thread}/{reply}" if reply and reply not in created else "",
+                      f"{thread}/{reply}" if reply and reply not in topics else "",
                       time_of(one.get("date_unixtime") or one.get("date")))
 
 

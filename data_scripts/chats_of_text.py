@@ -61,12 +61,12 @@ def read_text(path):
 
 def read_log(text, thread):
     """The Messages of a log, by the reader that finds most in its beginning; None: left out."""
-    if LINE_BEGINS.search(text[:10_000]):
-        return line(text, thread)
-    def found(reader):
+    def number_found(reader):
         return sum(map(bool, reader(text[:1_000_000], thread)))
 
-    return max(irc, whatsapp, key=found)(text, thread)
+    if LINE_BEGINS.search(text[:10_000]):
+        return line(text, thread)
+    return max(irc, whatsapp, key=number_found)(text, thread)
 
 
 def irc(text, thread):
@@ -77,30 +77,53 @@ def irc(text, thread):
 
 def whatsapp(text, thread):
     """The messages of WhatsApp's export (some have several lines); None for its own words."""
+    stamps, times = stamps_of(text)
+    ends = [*(stamp.start() for stamp in stamps[1:]), len(text)]
+    bodies = [text[stamp.end():end] for stamp, end in zip(stamps, ends)]
+    rows = []
+    for body, name, time in zip(bodies, names_of(bodies), times):
+        said = name and body[len(name) + 2:].strip()
+        if said and (said[-1] == ">" or "(" in said):         # else there is no note: saves time
+            said = NOTES.sub("", said)
+        app = not said or EVENT.match(body) or APP_SAID.fullmatch(said)
+        rows.append(None if app else Message(said, thread, name, time=time))
+    return rows
+
+
+def stamps_of(text):
+    """The stamps (matches) with which the messages of WhatsApp's export begin, and their times.
+
+    A pasted line with a stamp is part of a message: its stamp has another form, and what WhatsApp
+    itself copies has the time first: [18:02, 12.3.2024] Ann: …
+    """
     stamps = [*STAMP.finditer(text)]
-    # A pasted line with a stamp is part of a message: its stamp has another form, and what
-    # WhatsApp itself copies has the time first: [18:02, 12.3.2024] Ann: …
     parts = [NUMBER.split(stamp[0]) for stamp in stamps]
     forms = [form_of(tuple(some[::2])) for some in parts]
     usual = max(forms, key=Counter(forms).get, default=None)
     known = {stamp["name"] for stamp, form in zip(stamps, forms) if form == usual} - {None}
     kept = [k for k, (stamp, form) in enumerate(zip(stamps, forms))
             if form == usual or stamp["name"] in known and not COPIED.match(stamp[0])]
-    stamps = [stamps[k] for k in kept]
-    times = times_of([parts[k] for k in kept], [forms[k] for k in kept])
-    ends = [*(stamp.start() for stamp in stamps[1:]), len(text)]
-    bodies = [text[stamp.end():end] for stamp, end in zip(stamps, ends)]
-    # "Ann: Work: hello": "Ann: Work" is the name if "Work" always follows "Ann: ".
-    names = [*map(possible_names, bodies)]
-    number, rows = Counter(chain.from_iterable(names)), []
-    for body, time, before_colons in zip(bodies, times, names):
-        name, *longer = before_colons or [None]
-        if number[name] > 1:
-            name = [name, *(one for one in longer if number[one] == number[name])][-1]
-        said = name and NOTES.sub("", body[len(name) + 2:].strip())
-        app = not said or EVENT.match(body) or APP_SAID.fullmatch(said)
-        rows.append(None if app else Message(said, thread, name, time=time))
-    return rows
+    return [stamps[k] for k in kept], times_of([parts[k] for k in kept], [forms[k] for k in kept])
+
+
+def names_of(bodies):
+    """Yield the name with which each body begins, or None.
+
+    "Ann: Work: hello": "Ann: Work" is the name if "Work" always follows "Ann: ".
+    """
+    possible = [*map(possible_names, bodies)]
+    number = Counter(chain.from_iterable(possible))
+    for names in possible:
+        shortest = names[0] if names else None
+        if number[shortest] > 1:
+            shortest = [one for one in names if number[one] == number[shortest]][-1]
+        yield shortest
+
+
+def possible_names(body):
+    """What is before each ": " in the first 100 characters of the first line, shortest first."""
+    parts = body[:100].partition("\n")[0].split(": ")
+    return [": ".join(parts[:number]) for number in range(1, len(parts))]
 
 
 @cache
@@ -183,9 +206,3 @@ def line(text, thread):
         if message:
             message.time = time
         yield message
-
-
-def possible_names(body):
-    """What is before each ": " in the first 100 characters of the first line, shortest first."""
-    parts = body[:100].partition("\n")[0].split(": ")
-    return [": ".join(parts[:number]) for number in range(1, len(parts))]

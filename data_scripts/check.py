@@ -5,7 +5,6 @@ circulation.
 """
 
 import hashlib
-from typing import NamedTuple
 
 from convsim_mini.common.cli import UserError, one_line
 from convsim_mini.common.lines import text_lines
@@ -16,34 +15,28 @@ from convsim_mini.evaluation.cqa import read as read_questions
 from convsim_mini.evaluation.sts import read as read_sts
 
 
-class Checked(NamedTuple):
-    """told: what was found, in words; the others: False only if found to be wrong."""
+def compare(path, file, kind):
+    """Compare a file with its registry entry; → (report, rows_right, first_right).
 
-    told: str
-    rows_right: bool
-    first_right: bool
-
-
-def check(path, file, kind):
-    """Compare a file with its registry entry; → Checked.
-
-    Raises UserError for a file that cannot be read as this kind.
+    report: what was found, in words; the others are False only if found to be wrong. Raises
+    UserError for a file that cannot be read as this kind.
     """
     rows, pair = READERS[kind](path)
     found = fingerprint(pair)
     if file.rows is None:
-        told = f"{rows:,} rows (not checked: the right number is not known)"
+        report = f"{rows:,} rows (not checked: the right number is not known)"
+    elif file.rows == rows:
+        report = f"{rows:,} rows"
     else:
-        told = f"{rows:,} rows"
-        told += "" if rows == file.rows else f" where the official file has {file.rows:,}"
+        report = f"{rows:,} rows where the official file has {file.rows:,}"
     if file.first is None:
-        told += "; first pair not checked: not known"
+        report += "; first pair not checked: not known"
     elif file.first == found:
-        told += "; first pair as expected"
+        report += "; first pair as expected"
     else:
-        told += (f'; the first pair is "{one_line(pair[0], 60)}" and "{one_line(pair[1], 60)}", '
-                 f"not the official one ({found}, not {file.first})")
-    return Checked(told, file.rows in (None, rows), file.first in (None, found))
+        report += (f'; the first pair is "{one_line(pair[0], 60)}" and "{one_line(pair[1], 60)}", '
+                   f"not the official one ({found}, not {file.first})")
+    return report, file.rows in (None, rows), file.first in (None, found)
 
 
 def fingerprint(pair):

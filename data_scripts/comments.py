@@ -1,15 +1,18 @@
-"""One line of a dump or of a ConvoKit corpus → a comment; the part of its text to keep."""
+"""Dumps and ConvoKit corpora: their lines, a line → a comment, the part of its text to keep."""
 
 import html
+import lzma
 import re
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import orjson
 
-from convsim_mini.common.lines import parse_object
+from convsim_mini.common.lines import DAMAGE, LONGEST_LINE, parse_object
 from convsim_mini.data.conversations import NOBODY
 from convsim_mini.data.pairs import RULES, removed_by
+from data_scripts.archives import decompressed
 
 # Why a comment is left out; the reasons are tried in this order.
 REASONS = {
@@ -23,6 +26,38 @@ _DELETED = {"[deleted]", "[removed]", "[deleted by user]", "[ Removed by Reddit 
 
 _PREFIX = re.compile(r"t\d_")
 _LINK = re.compile(r'\[([^\[\]]*)\]\((?:[^()\s]|\([^()\s]*\))*(?:\s+"[^"]*")?\s*\)')
+
+
+class DumpLines:
+    """Iterates over the lines of a dump, as bytes without their ends.
+
+    number: lines given so far; open_end: True if the line just given is the last one and has no
+    line break; cut: None, or where damage ended the dump and how. The first bytes show a dump's
+    kind, because some have lost their suffix and others have a wrong one. Damage raises nothing:
+    all whole lines before it are given. Raises OSError if the disk fails, and MemoryError.
+    """
+
+    def __init__(self, path):
+        self.path, self.number = Path(path), 0
+        self.open_end, self.cut = False, None
+
+    def __iter__(self):
+        with open(self.path, "rb") as file:
+            text = decompressed(file)
+            try:
+                while line := text.readline(LONGEST_LINE + 1):
+                    self.open_end = not line.endswith(b"\n")
+                    if self.open_end and len(line) > LONGEST_LINE:
+                        raise EOFError(f"a line exceeds the limit of {LONGEST_LINE:,} bytes")
+                    self.number += 1
+                    yield line.rstrip(b"\r\n")
+            except (*DAMAGE, lzma.LZMAError, OSError) as error:
+                if getattr(error, "errno", None) is not None:    # the disk's; bzip2's have none
+                    raise
+                if "not enough memory" in str(error):         # for a window: not damage
+                    raise MemoryError(f"{self.path}: {error}; a dump written with --long=31 takes "
+                                      "2 GiB") from None
+                self.cut = f"{error} after line {self.number}"
 
 
 class Comment(NamedTuple):
@@ -45,17 +80,26 @@ def read_comment(line):
     Raises ValueError with a text that says what is wrong.
     """
     try:
-        fields = orjson.loads(line)
+        fields = orjson.loads(line)                           # duckdb's reader is no faster
     except ValueError:                                        # stricter than some old dumps
         fields = _lenient(line)
     if type(fields) is not dict:
         raise ValueError("not a JSON object")
-    if "body" not in fields and "text" in fields:
-        return _utterance(fields)
-    link = fields.get("link_id")
-    link = link if isinstance(link, str) else ""
-    return _comment(fields, _bare(link), fields.get("parent_id"), fields.get("author"),
-                    fields.get("body"))
+    if "body" not in fields and "text" in fields:             # ConvoKit's, in either of its forms
+        body, link = fields["text"], fields.get("conversation_id", fields.get("root"))
+        parent = fields.get("reply-to", fields.get("reply_to"))
+        author = fields.get("speaker", fields.get("user"))
+    else:
+        body, link = fields.get("body"), fields.get("link_id")
+        parent, author = fields.get("parent_id"), fields.get("author")
+    if not isinstance(body, str):
+        raise ValueError('no text in the field "body" or "text"')
+    own = fields.get("id")
+    if not isinstance(own, str) or not own:
+        raise ValueError('no text in the field "id"')
+    link = _bare(link) if isinstance(link, str) else ""
+    author = author if isinstance(author, str) and author not in NOBODY else None
+    return Comment(link, _bare(own), _parent(parent, link), author, body)
 
 
 def clean(comment):
@@ -78,25 +122,6 @@ def clean(comment):
     if "\0" in text:
         text = text.replace("\0", "")
     return (text, None) if text.strip() else (None, "only_links")
-
-
-def _utterance(fields):
-    """An utterance of ConvoKit, new format or old; the first of a conversation is its post."""
-    link = fields.get("conversation_id", fields.get("root"))
-    link = link if isinstance(link, str) else ""
-    parent = fields.get("reply-to", fields.get("reply_to"))
-    author = fields.get("speaker", fields.get("user"))
-    return _comment(fields, _bare(link), parent, author, fields["text"])
-
-
-def _comment(fields, link, parent, author, body):
-    if not isinstance(body, str):
-        raise ValueError('no text in the field "body" or "text"')
-    own = fields.get("id")
-    if not isinstance(own, str) or not own:
-        raise ValueError('no text in the field "id"')
-    author = author if isinstance(author, str) and author not in NOBODY else None
-    return Comment(link, _bare(own), _parent(parent, link), author, body)
 
 
 def _parent(parent, link):

@@ -18,34 +18,36 @@ from urllib.parse import urlsplit
 
 from convsim_mini.common.cli import Parser, UserError, errors_in_one_line, path_of
 from convsim_mini.common.files import locked, workplace
-from data_scripts.check import check
-from data_scripts.fetch import fetch, part_of
+from data_scripts import INSTALL
+from data_scripts.archives import (
+    archive_errors, choose_outermost, fetch_archive, part_of, unpack_archive)
+from data_scripts.check import compare
 from data_scripts.registry import GROUPS, REGISTRY
-from data_scripts.unpack import choose, damage_told, unpack
 
 
-def prepare(name, data, own=None):
-    """Bring a data set into its folder below data, from its sources, or from `own` if given.
+def add_set(name, data, own_copy=None):
+    """Bring a data set into its folder below data, from its sources, or from a user's own copy.
 
-    own: a folder or an archive. Files already in the folder are checked and kept. Raises UserError.
+    own_copy: a folder, an archive, or None. Files already in the folder are compared and kept.
+    Raises UserError.
     """
     dataset = REGISTRY[name]
     folder = data / dataset.folder
     for archive in dataset.archives:
-        check_own(name, archive, dataset.kind, lambda file: folder / file.name)
+        compare_files(name, {file: folder / file.name for file in archive.files})
         archive = archive._replace(
             files=[file for file in archive.files if not (folder / file.name).exists()])
         if not archive.files:
             continue
         with staging(folder, archive) as stage:
-            if own:
-                take(name, archive, own, stage)
+            if own_copy:
+                copy_own(name, archive, own_copy, stage)
             else:
-                fetch_any(name, archive, data / "downloads", stage)
+                try_sources(name, archive, data / "downloads", stage)
     files = [file.name for archive in dataset.archives for file in archive.files]
     missing = [file for file in files if not (folder / file).exists()]
     if len(missing) == len(files):
-        raise UserError(f"--from {own}: holds no file of {name}; expected {', '.join(files)}, "
+        raise UserError(f"--from {own_copy}: holds no file of {name}; expected {', '.join(files)}, "
                         "in any folder or in the official archive")
     print(f"{name}: in {folder}" + (f", without {', '.join(missing)}" if missing else ""))
 
@@ -75,14 +77,14 @@ def staging(folder, archive):
             folder.rmdir()
 
 
-def fetch_any(name, archive, downloads, stage):
+def try_sources(name, archive, downloads, stage):
     """Fetch an archive from the first source that has the right one; unpack it into stage."""
     downloads.mkdir(parents=True, exist_ok=True)
     try:
         with locked(downloads, f"{downloads}: another download is running there; wait for it, or "
                     "choose another folder with --data"):
             for source in archive.sources:
-                if fetched(name, archive, source, downloads, stage):
+                if try_source(name, archive, source, downloads, stage):
                     return
     finally:
         with suppress(OSError):                               # unless a .part is in it
@@ -92,21 +94,21 @@ def fetch_any(name, archive, downloads, stage):
                     "with --from PATH")
 
 
-def fetched(name, archive, source, downloads, stage):
+def try_source(name, archive, source, downloads, stage):
     """Whether a source gave the official archive, which is then unpacked in stage.
 
     If not, the reason is printed, and stage is empty. The archive is removed.
     """
     print(f"{name}: fetching {source.url}", flush=True)
     try:
-        path, told = fetch(source, downloads, REGISTRY[name].limit)
+        path, checksum = fetch_archive(source, downloads, REGISTRY[name].limit)
     except UserError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return False
-    print(f"{name}: {path.name}: {told}")
+    print(f"{name}: {path.name}: {checksum}")
     try:
-        with told_of(path, stage), damage_told(path, REGISTRY[name].limit):
-            unpack_checked(name, archive, path, stage)
+        with naming_origin(path, stage), archive_errors(path):
+            unpack_official(name, archive, path, stage)
     except UserError as error:
         print(f"{name}: {error}", file=sys.stderr)
         shutil.rmtree(stage)
@@ -119,68 +121,68 @@ def fetched(name, archive, source, downloads, stage):
     return True
 
 
-def unpack_checked(name, archive, path, stage):
+def unpack_official(name, archive, path, stage):
     """Unpack a fetched archive. Raises UserError if it is not exactly the official one."""
     dataset = REGISTRY[name]
     wanted = [file.fetched for file in archive.files] + list(dataset.extras)
-    found = unpack(path, wanted, stage, dataset.limit)
+    found = unpack_archive(path, wanted, stage, dataset.limit)
     for file in archive.files:
         if file.fetched not in found:
             raise UserError(f"{path}: holds no {file.fetched}; expected the official archive")
-        checked = check(stage / file.fetched, file, dataset.kind)
-        if not (checked.rows_right and checked.first_right):
-            raise UserError(f"{path}: {file.name}: {checked.told}; expected the official archive")
-        print(f"{name}: {file.name}: {checked.told}")
+        report, *right = compare(stage / file.fetched, file, dataset.kind)
+        if not all(right):
+            raise UserError(f"{path}: {file.name}: {report}; expected the official archive")
+        print(f"{name}: {file.name}: {report}")
 
 
-def take(name, archive, own, stage):
+def copy_own(name, archive, own_copy, stage):
     """Take an archive's files from a user's own copy.
 
-    own: an archive, or a folder that holds the files or archives at any depth. Of several files
-    with one name, the one in a folder named as ours is taken: many years have a file for headlines.
+    own_copy: an archive, or a folder that holds the files or archives at any depth. Of several
+    files with one name, the one in a folder named as ours is taken: many years have a file for
+    headlines.
     """
     dataset = REGISTRY[name]
     wanted = {file.fetched for file in archive.files} | set(dataset.extras)
-    archives = [own]
-    if own.is_dir():
-        inside = [path.relative_to(own).as_posix() for path in own.rglob("*") if path.is_file()]
-        found = choose(inside, wanted)
+    archives = [own_copy]
+    if own_copy.is_dir():
+        inside = [path.relative_to(own_copy).as_posix()
+                  for path in own_copy.rglob("*") if path.is_file()]
+        found = choose_outermost(inside, wanted)
         for file in archive.files:
             ours = PurePosixPath(dataset.folder, file.name)
             alike = [path for path in inside if PurePosixPath(path).parts[-2:] == ours.parts[-2:]]
-            for path in choose(alike, {ours.name}).values():
+            for path in choose_outermost(alike, {ours.name}).values():
                 found[file.fetched] = path
         for file, path in found.items():
-            shutil.copyfile(own / path, stage / file)
-        names = {part_of(source, own).stem for source in archive.sources}
-        archives = [own / path for path in choose(inside, names).values()]
+            shutil.copyfile(own_copy / path, stage / file)
+        names = {part_of(source, own_copy).stem for source in archive.sources}
+        archives = [own_copy / path for path in choose_outermost(inside, names).values()]
     for path in archives:
         here = {path.name for path in stage.iterdir()}
         if not here.issuperset(file.fetched for file in archive.files):
-            unpack(path, wanted - here, stage, dataset.limit)
-    with told_of(own, stage):
-        check_own(name, archive, dataset.kind, lambda file: stage / file.fetched)
+            unpack_archive(path, wanted - here, stage, dataset.limit)
+    with naming_origin(own_copy, stage):
+        compare_files(name, {file: stage / file.fetched for file in archive.files})
 
 
-def check_own(name, archive, kind, place):
-    """Compare a user's own files with the official ones, and print the result; partial files pass.
+def compare_files(name, paths):
+    """Compare those files that exist with the official ones, and print the result.
 
-    place: File → path. Raises UserError for a file with the right number of rows but another first
-    pair.
+    paths: File → path. Files with fewer or more rows pass. Raises UserError for a file with the
+    right number of rows but another first pair.
     """
-    for file in archive.files:
-        path = place(file)
+    for file, path in paths.items():
         if path.exists():
-            checked = check(path, file, kind)
-            if checked.rows_right and not checked.first_right:
-                raise UserError(f"{path}: {checked.told}; this is a translation or another data "
-                                "set: replace it with the original")
-            partly = "" if checked.rows_right else " (taken as it is)"
-            print(f"{name}: {file.name}: {checked.told}{partly}")
+            report, rows_right, first_right = compare(path, file, REGISTRY[name].kind)
+            if rows_right and not first_right:
+                raise UserError(f"{path}: {report}; this is a translation or another data set: "
+                                "replace it with the original")
+            print(f"{name}: {file.name}: {report}{'' if rows_right else ' (taken as it is)'}")
 
 
 @contextmanager
-def told_of(origin, stage):
+def naming_origin(origin, stage):
     """In a UserError, name the place that a staged file came from: the stage will be gone."""
     try:
         yield
@@ -188,16 +190,14 @@ def told_of(origin, stage):
         raise UserError(str(error).replace(str(stage), str(origin))) from None
 
 
-def describe(name, data):
-    """The lines of --list for one data set."""
+def lines_of_list(name, data):
+    """What --list shows of one data set."""
     dataset = REGISTRY[name]
     files = [data / dataset.folder / file.name
              for archive in dataset.archives for file in archive.files]
     here = sum(path.exists() for path in files)
-    state = f"{here} of {len(files)} files here" if here else "not here"
-    state = "here" if here == len(files) else state
-    lines = [f"{name}: {state}", f"    for      {dataset.use}",
-             f"    licence  {dataset.licence}"]
+    state = {0: "not here", len(files): "here"}.get(here, f"{here} of {len(files)} files here")
+    lines = [f"{name}: {state}", f"    for      {dataset.use}", f"    licence  {dataset.licence}"]
     for archive in dataset.archives:
         first, *others = archive.sources
         fallbacks = ", ".join(urlsplit(source.url).hostname for source in others)
@@ -214,7 +214,7 @@ def parse_options(argv):
                         help="show every data set and whether it is here, then stop")
     parser.add_argument("--data", type=path_of, default=Path("data"),
                         help="folder to put them in (default: data)")
-    parser.add_argument("--from", type=path_of, dest="own", metavar="PATH",
+    parser.add_argument("--from", type=path_of, dest="own_copy", metavar="PATH",
                         help="your own copy: an archive, or a folder of files or archives")
     options = parser.parse_intermixed_args(argv)
     options.names = [name for of in options.names for name in GROUPS.get(of, [of])]
@@ -223,8 +223,8 @@ def parse_options(argv):
                         f'{", ".join([*REGISTRY, *GROUPS])}')
     if not options.names and not options.list:
         raise UserError("no data set is named; --list shows them")
-    if options.own and not options.own.exists():
-        raise UserError(f"--from {options.own}: is not there; expected an archive or a folder")
+    if options.own_copy and not options.own_copy.exists():
+        raise UserError(f"--from {options.own_copy}: is not there; expected an archive or a folder")
     return options
 
 
@@ -233,19 +233,24 @@ def main(argv=None):
     """The command: each data set in turn; one that fails does not stop the others."""
     options = parse_options(sys.argv[1:] if argv is None else argv)
     if options.list:
-        print("\n".join(describe(name, options.data) for name in REGISTRY))
+        print("\n".join(lines_of_list(name, options.data) for name in REGISTRY))
         print("\n".join(f"{name}: {', '.join(sets)}" for name, sets in GROUPS.items()))
+        print("No address above has been tried with this program yet.")
         return
-    failed = []
+    errors = []
     for name in dict.fromkeys(options.names):
         try:
-            prepare(name, options.data, options.own)
+            add_set(name, options.data, options.own_copy)
         except UserError as error:
-            failed.append(str(error))
+            errors.append(error)
         except OSError as error:
-            failed.append(f"{name}: {error}; make room, or choose another folder with --data")
-    if failed:
-        raise UserError("\nerror: ".join(failed))             # a line for each data set
+            errors.append(f"{name}: {error}; make room, or choose another folder with --data")
+        except ImportError as error:
+            raise UserError(f"{error}; {INSTALL}") from None
+    for error in errors[:-1]:                                 # a line for each data set
+        print(f"error: {UserError(error)}", file=sys.stderr)
+    if errors:
+        raise UserError(errors[-1])
 
 
 if __name__ == "__main__":

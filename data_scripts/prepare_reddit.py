@@ -17,21 +17,27 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-import duckdb
 from tqdm import tqdm
 
 from convsim_mini.common.cli import (
     Parser, UserError, errors_in_one_line, path_of, positive_int, python_m, user_errors)
-from convsim_mini.config import TextConfig
-from convsim_mini.data.prepare import load_corpus
 from convsim_mini.common.files import OURS, check_folder, locked, replace_file, write_text
 from convsim_mini.common.lines import parse_object
 from convsim_mini.common.processes import local_processes
 from convsim_mini.common.show import table
-from data_scripts.buckets import join_bucket, parse_dump
-from data_scripts.comments import REASONS, read_comment
-from data_scripts.dump_files import DumpLines
+from convsim_mini.config import TextConfig
+from convsim_mini.data.prepare import load_corpus
+from convsim_mini.fast.host import number_of_cores
+from data_scripts import INSTALL
 from data_scripts.tasks import cluster, run_tasks
+
+try:
+    import duckdb
+    from data_scripts.buckets import join_bucket, parse_dump
+    from data_scripts.comments import REASONS, DumpLines, read_comment
+    missing = None
+except ModuleNotFoundError as error:
+    missing = error.name
 
 FORMAT = 2
 WORK = f"{OURS}.work"                        # a folder in DIR
@@ -50,15 +56,18 @@ def main(arguments=None):
                              "or a ConvoKit corpus")
     parser.add_argument("--out", type=path_of, required=True, metavar="DIR",
                         help="folder for the pairs")
-    parser.add_argument("--workers", type=positive_int, default=os.cpu_count(), metavar="N",
-                        help="processes on this machine (default: one per core)")
+    parser.add_argument("--workers", type=positive_int, default=number_of_cores(),
+                        metavar="N", help="processes on this machine (default: one per core)")
     parser.add_argument("--scheduler", metavar="ADDRESS",
                         help="run on the dask cluster with this scheduler instead")
     options = parser.parse_args(arguments)
-    prepare(options.inputs, Path(os.path.realpath(options.out)), options.workers, options.scheduler)
+    if missing:
+        raise UserError(f"it needs {missing}; {INSTALL}")
+    prepare_pairs(options.inputs, Path(os.path.realpath(options.out)), options.workers,
+                  options.scheduler)
 
 
-def prepare(inputs, out, workers, scheduler):
+def prepare_pairs(inputs, out, workers, scheduler):
     """Do what has not been done yet, and print the report."""
     plan = make_plan(inputs)
     with user_errors(f"{out}: cannot be written", ADVICE, (OSError, UnicodeEncodeError)):
@@ -89,7 +98,7 @@ def do_tasks(out, plan, workers, scheduler):
         with (cluster(scheduler) if scheduler else
               local_processes(workers, GO_ON, "spawn")) as executor:
             run_tasks(executor, parse_dump, [
-                (Path(path), number, plan["buckets"], parsed(out, number))
+                (Path(path), number, plan["buckets"], out / WORK)
                 for number, (path, _, _) in enumerate(plan["dumps"])], "dumps")
             run_tasks(executor, join_bucket, [(bucket, len(plan["dumps"]), out / WORK)
                                               for bucket in range(plan["buckets"])], "buckets")
@@ -173,11 +182,6 @@ def sizes_in(out):
     return {path.name: path.stat().st_size for path in files if path.exists()}
 
 
-def parsed(out, number):
-    """The folder of what a dump holds."""
-    return out / WORK / "parsed" / f"{number:05d}"
-
-
 def remove_unfinished(work):
     """Remove what tasks left half done."""
     for left in work.glob(f"*/{OURS}-*"):
@@ -192,8 +196,8 @@ def finish(out, plan):
     Files are removed as soon as they are used up, to make room. Their folders and reports stay
     until the end.
     """
-    joined = [out / WORK / "joined" / f"{bucket:03d}" for bucket in range(plan["buckets"])]
-    report = total(plan, out, joined)
+    joined = sorted((out / WORK / "joined").glob("[0-9]*"))
+    report = total(plan, out / WORK)
     for path in (out / WORK / "parsed").glob("*/bucket-*.parquet"):
         path.unlink()
     if not (out / "pairs.jsonl.zst").exists():
@@ -208,7 +212,9 @@ def finish(out, plan):
         packed = pack(out)
         report["packed"] = {"kept": packed["kept"], "removed": packed["removed"]}
     report["sizes"] = sizes_in(out)
-    write_text(out / "report.json", json.dumps(report, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(report, indent=1, ensure_ascii=False) + "\n"
+    # the name of a dump may hold bytes that are not UTF-8: as JSON's \udcXX they are read again
+    write_text(out / "report.json", text.encode("utf-8", "backslashreplace").decode())
 
 
 def pack(out):
@@ -230,17 +236,15 @@ def _concatenate(sources, target):
                 shutil.copyfileobj(part, file)
 
 
-def total(plan, out, joined):
+def total(plan, work):
     """The sums of all tasks' reports, and each dump's own report."""
     counts, removed, dumps = Counter(), Counter(), []
-    for number, (path, _, _) in enumerate(plan["dumps"]):
-        file = parsed(out, number) / "report.json"
-        report = json.loads(file.read_text(encoding="utf-8"))
+    for (path, _, _), file in zip(plan["dumps"], sorted(work.glob("parsed/*/report.json"))):
+        report = stored(file)
         removed.update(report["removed"])
         counts.update({name: report[name] for name in ("lines", "malformed", "kept")})
         dumps.append({"path": path, **report})
-    for folder in joined:
-        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    for report in map(stored, work.glob("joined/*/report.json")):
         counts.update({name: report[name] for name in ("duplicates", "replies", "pairs")})
     removed = {reason: removed[reason] for reason in REASONS}
     return {"plan": plan, **counts, "removed": removed, "dumps": dumps}
@@ -248,7 +252,7 @@ def total(plan, out, joined):
 
 def print_report(out):
     """Print what was read, what was left out and why, what was written, and the next step."""
-    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    report = stored(out / "report.json")
     for dump in report["dumps"]:
         if dump["cut"]:
             print(f"{dump['path']}: ends too early: {dump['cut']}; what came before is kept")

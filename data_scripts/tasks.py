@@ -8,7 +8,8 @@ from zipfile import ZipFile
 
 from tqdm import tqdm
 
-from convsim_mini.common.cli import UserError
+from convsim_mini.common.cli import UserError, user_errors
+from data_scripts import INSTALL
 
 ATTEMPTS = 5         # of a cluster at a task that kills its worker
 PATIENCE = "30s"     # for a scheduler's answer
@@ -34,7 +35,8 @@ def cluster(address):
 
     They are sent this repository's packages, so they need only the libraries.
     """
-    from distributed import Client, KilledWorker              # takes a second; few commands need it
+    with user_errors("--scheduler: needs dask", INSTALL, ImportError):
+        from distributed import Client, KilledWorker          # takes a second
     try:
         client = Client(address, timeout=PATIENCE)
     except (OSError, ValueError) as error:

@@ -245,7 +245,7 @@ def trained(tmp_path_factory, arguments):
 def server(monkeypatch):
     """A Loopback, with no waiting between attempts to fetch from it."""
     monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.setattr("data_scripts.fetch.WAIT", 0)
+    monkeypatch.setattr("data_scripts.archives.WAIT", 0)
     loopback = Loopback()
     yield loopback
     loopback.close()

@@ -14,7 +14,7 @@ from convsim_mini.common.cli import UserError
 from convsim_mini.evaluation import cqa, sts
 from convsim_mini.common.files import OURS, locked
 from data_scripts import download
-from data_scripts.check import check, fingerprint
+from data_scripts.check import compare, fingerprint
 from data_scripts.registry import REGISTRY, File
 
 from conftest import ROOT
@@ -48,12 +48,15 @@ def official(server, contents, monkeypatch):
     return server
 
 
-def test_without_its_requirements_a_command_says_how_to_install_them():
-    done = subprocess.run([sys.executable, "-S", "-m", "data_scripts.download", "--list"], cwd=ROOT,
-                          capture_output=True, text=True)    # -S: without installed packages
+@pytest.mark.parametrize("library, command, arguments", [
+    ("requests", "download", ["snli", "--data"]), ("duckdb", "prepare_reddit", ["RC", "--out"])])
+def test_without_a_library_a_command_says_how_to_install_it(library, command, arguments, tmp_path):
+    code = (f"import sys; sys.modules[{library!r}] = None\n"
+            f"from data_scripts.{command} import main; main({[*arguments, str(tmp_path / 'out')]})")
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
-    command = f"{sys.executable} -m pip install -r data_scripts/requirements.txt"
-    assert "requests" in done.stderr and command in done.stderr
+    assert library in done.stderr
+    assert "-m pip install -r data_scripts/requirements.txt" in done.stderr
 
 
 def files_below(folder):
@@ -204,7 +207,7 @@ def test_files_that_are_not_of_their_kind(kind, data, message, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(data)
     with pytest.raises(UserError, match=f"{path}.*{message}"):
-        check(path, File("file"), kind)
+        compare(path, File("file"), kind)
 
 
 @pytest.mark.parametrize("name", ["stsbenchmark", "snli", "cqa", "mr-cr-subj-mpqa", "sst", "trec",
@@ -216,9 +219,9 @@ def test_the_registry_agrees_with_the_official_files(name, data_folder):
         for file in archive.files:
             path = data_folder / dataset.folder / file.name
             if path.exists() and file.name != "snli_1.0_train.jsonl":
-                checked = check(path, file, dataset.kind)
-                assert checked.first_right and file.first, checked.told
-                assert checked.rows_right or name == "snli", checked.told
+                report, rows_right, first_right = compare(path, file, dataset.kind)
+                assert first_right and file.first, report
+                assert rows_right or name == "snli", report
                 compared += 1
     assert compared == {"stsbenchmark": 2, "snli": 2, "cqa": 3, "mr-cr-subj-mpqa": 8, "sst": 6,
                         "trec": 2, "mrpc": 2, "sick": 2}[name]
@@ -306,7 +309,8 @@ def test_list_tells_what_is_here(official, contents, tmp_path, capsys):
     run(tmp_path, "--list")
     told = capsys.readouterr().out
     assert files_below(tmp_path) == before
-    for line in ("stsbenchmark: here\n", "cqa: 1 of 5 files here\n", "snli: not here\n"):
+    for line in ("stsbenchmark: here\n", "cqa: 1 of 5 files here\n", "snli: not here\n",
+                 "No address above has been tried"):
         assert line in told
     for name in SETS:
         dataset = REGISTRY[name]
@@ -336,11 +340,20 @@ def test_mistakes_are_one_line(arguments, message, tmp_path, monkeypatch, capsys
     assert set(files_below(tmp_path)) == {"text"} and (tmp_path / "text").read_text() == "text"
 
 
+def test_each_set_that_fails_has_a_line(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SystemExit):
+        download.main(["snli", "cqa", "--from", str(tmp_path / "empty"), "--data", str(tmp_path)])
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition("; ")[0] for line in lines] == [
+        f"error: --from {tmp_path}/empty: holds no file of {name}" for name in ("snli", "cqa")]
+
+
 def test_a_full_disk_is_one_line_and_keeps_what_was_fetched(official, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
     with monkeypatch.context() as patch:
-        patch.setattr(download, "unpack", full)
+        patch.setattr(download, "unpack_archive", full)
         told = "snli: .*No space left on device; make room, or choose another folder"
         with pytest.raises(UserError, match=told):
             run(tmp_path, "snli")

@@ -1,11 +1,11 @@
-"""`fetch` against a local server that drops, truncates and fails."""
+"""Fetching an archive from a local server that drops, truncates and fails."""
 
 import hashlib
 
 import pytest
 
 from convsim_mini.common.cli import UserError
-from data_scripts import fetch
+from data_scripts import archives
 from data_scripts.registry import Source
 
 from loopback import Answer
@@ -17,7 +17,7 @@ def ask(server, answers, part):
     """Download /file into part → the Range of each request."""
     server.answers["/file"] = answers
     del server.requests[:]
-    fetch.download(f"{server.address}/file", part, 10**9)
+    archives.download_file(f"{server.address}/file", part, 10**9)
     assert all(headers["Accept-Encoding"] == "identity" for _, headers in server.requests)
     return [headers.get("Range") for _, headers in server.requests]
 
@@ -27,8 +27,8 @@ def test_a_broken_download_is_resumed_by_the_next_run(server, tmp_path):
     server.answers["/file"] = [Answer(BODY, cut=300_000), Answer(BODY, cut=50_000), Answer(BODY)]
     for kept in ("300,000", "350,000"):
         with pytest.raises(UserError, match=f"^[^\n]*/file: .*; {kept} bytes are kept: run"):
-            fetch.fetch(source, tmp_path, 10**9)
-    path, *_ = fetch.fetch(source, tmp_path, 10**9)
+            archives.fetch_archive(source, tmp_path, 10**9)
+    path, *_ = archives.fetch_archive(source, tmp_path, 10**9)
     assert path.read_bytes() == BODY and server.sent == len(BODY)       # each byte once
     assert [headers.get("Range") for _, headers in server.requests] == [
         None, "bytes=300000-", "bytes=350000-"]
@@ -73,13 +73,13 @@ def test_of_a_checksum_known_in_part_the_beginning_counts_and_is_said(server, tm
     for known, told in (
             (whole, "sha256 as expected"), (None, f"sha256 {whole} not checked: not known"),
             (whole[:8] + "…", f"sha256 begins with {whole[:8]}, no more of it is known")):
-        path, found = fetch.fetch(source._replace(sha256=known), tmp_path, 10**9)
+        path, found = archives.fetch_archive(source._replace(sha256=known), tmp_path, 10**9)
         assert (path.read_bytes(), found) == (BODY, told)
         path.unlink()
     wrong = "0" if whole[7] != "0" else "1"
     for known in (whole[:7] + wrong + "…", whole[:7] + wrong + whole[8:]):
         with pytest.raises(UserError, match=f"sha256 is {whole}, expected {known}"):
-            fetch.fetch(source._replace(sha256=known), tmp_path, 10**9)
+            archives.fetch_archive(source._replace(sha256=known), tmp_path, 10**9)
         assert not list(tmp_path.iterdir())
 
 
@@ -87,5 +87,5 @@ def test_of_a_checksum_known_in_part_the_beginning_counts_and_is_said(server, tm
 def test_what_is_larger_than_the_limit_is_not_fetched(length, server, tmp_path):
     server.answers["/file"] = [Answer(BODY, length=length)]
     with pytest.raises(UserError, match="/file: sends more than 100,000 bytes, the limit"):
-        fetch.fetch(Source(f"{server.address}/file"), tmp_path, 100_000)
+        archives.fetch_archive(Source(f"{server.address}/file"), tmp_path, 100_000)
     assert len(server.requests) == 1 and not list(tmp_path.iterdir())

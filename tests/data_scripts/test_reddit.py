@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from convsim_mini.common.lines import read_lines, zstd
 from convsim_mini.data.pairs import read_rows
-from data_scripts import buckets, dump_files, prepare_reddit
+from data_scripts import buckets, comments, prepare_reddit
 from data_scripts.buckets import join_bucket, parse_dump
-from data_scripts.comments import clean, read_comment
-from data_scripts.dump_files import DumpLines
+from data_scripts.comments import DumpLines, clean, read_comment
 
 import synthetic_dumps
 from bombs import long_window
@@ -44,7 +43,7 @@ def pairs_of(tmp_path, *dumps, number=1):
         path = tmp_path / f"dump{k}"
         path.write_bytes(b"".join(one.replace(b'"someone"', b'"%d"' % place) + b"\n"
                                   for place, one in enumerate(lines)))
-        parse_dump(path, k, number, tmp_path / "parsed" / f"{k:05d}")
+        parse_dump(path, k, number, tmp_path)
     for bucket in range(number):
         join_bucket(bucket, len(dumps), tmp_path)
     return sorted(parquet_rows(f"{tmp_path}/joined/*/pairs.parquet"))
@@ -96,7 +95,7 @@ def brute_force(lines):
                                             ("raw/convokit", 514)])
 def test_the_real_files_give_the_pairs_of_a_brute_force_join(data_folder, tmp_path, source, number):
     source = data_folder / "reddit" / source
-    prepare_reddit.prepare([source], tmp_path / "out", 1, None)
+    prepare_reddit.prepare_pairs([source], tmp_path / "out", 1, None)
     expected = brute_force(read_lines(source / "utterances.jsonl" if source.is_dir() else source))
     assert len(expected) == number
     rows = parquet_rows(f"{tmp_path}/out/pairs/*.parquet")
@@ -310,8 +309,8 @@ def test_malformed_lines_and_an_end_inside_a_line_are_in_the_report(tmp_path):
     bad = [b"{not json}", b"caf\xe9"] * 8
     lines = [*LINES[:100], *bad, *LINES[100:200], LINES[200][:30]]
     (tmp_path / "dump").write_bytes(b"\n".join(lines))
-    parse_dump(tmp_path / "dump", 0, 2, tmp_path / "parsed")
-    report = report_of(tmp_path / "parsed")
+    parse_dump(tmp_path / "dump", 0, 2, tmp_path)
+    report = report_of(tmp_path / "parsed" / "00000")
     assert (report["kept"], report["malformed"]) == (200, 16)
     assert report["cut"] == "in the middle of line 217"
     assert report["lines"] == 216
@@ -327,6 +326,6 @@ def test_a_disk_that_fails_and_memory_that_lacks_are_not_taken_for_the_end_of_a_
     with pytest.raises(FileNotFoundError):
         list(DumpLines(tmp_path / "nothing"))
     (tmp_path / "dump").write_bytes(TEXT)
-    monkeypatch.setattr(dump_files, "decompressed", lambda file: SimpleNamespace(readline=no_room))
+    monkeypatch.setattr(comments, "decompressed", lambda file: SimpleNamespace(readline=no_room))
     with pytest.raises(MemoryError, match="2 GiB"):
         list(DumpLines(tmp_path / "dump"))

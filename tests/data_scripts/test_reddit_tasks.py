@@ -133,10 +133,10 @@ def test_the_order_of_the_inputs_does_not_matter_and_a_second_run_does_nothing(
         dumps, whole, tmp_path, monkeypatch):
     monkeypatch.setattr(prepare_reddit, "BUCKET_BYTES", 1 << 20)
     files = sorted(dumps.iterdir(), reverse=True)
-    prepare_reddit.prepare([*files, files[0]], tmp_path, 2, None)
+    prepare_reddit.prepare_pairs([*files, files[0]], tmp_path, 2, None)
     assert contents(tmp_path) == whole[1]
     monkeypatch.setattr(prepare_reddit, "run_tasks", None)    # would fail where it is called
-    prepare_reddit.prepare([dumps], tmp_path, 2, None)
+    prepare_reddit.prepare_pairs([dumps], tmp_path, 2, None)
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -144,18 +144,25 @@ def test_a_run_that_got_the_lock_from_one_that_finished_does_nothing(tmp_path, m
     @contextmanager
     def late(*given):
         monkeypatch.setattr(prepare_reddit, "locked", locked)
-        prepare_reddit.prepare([one], tmp_path / "out", 1, None)
+        prepare_reddit.prepare_pairs([one], tmp_path / "out", 1, None)
         monkeypatch.setattr(prepare_reddit, "run_tasks", None)
         with locked(*given):
             yield
 
     one, locked = dump(tmp_path / "one", [GOOD]), prepare_reddit.locked
     if begun:                                                 # it is found while it tidies up
-        prepare_reddit.prepare([one], tmp_path / "out", 1, None)
+        prepare_reddit.prepare_pairs([one], tmp_path / "out", 1, None)
         (tmp_path / "out" / WORK).mkdir()
     monkeypatch.setattr(prepare_reddit, "locked", late)
-    prepare_reddit.prepare([one], tmp_path / "out", 1, None)
+    prepare_reddit.prepare_pairs([one], tmp_path / "out", 1, None)
     assert not any(path.name.startswith(".") for path in (tmp_path / "out").iterdir())
+
+
+def test_a_dump_whose_name_is_not_utf_8_is_known_again(tmp_path, monkeypatch):
+    one = dump(tmp_path / os.fsdecode(b"RC_\xff"), [GOOD])
+    prepare_reddit.prepare_pairs([one], tmp_path / "out", 1, None)
+    monkeypatch.setattr(prepare_reddit, "run_tasks", None)    # would fail where it is called
+    prepare_reddit.prepare_pairs([one], tmp_path / "out", 1, None)
 
 
 # ---------------------------------------------------------------- what it says
@@ -164,7 +171,7 @@ def test_the_report_accounts_for_every_line_and_every_comment(dumps, tmp_path, c
     cut = tmp_path / "RC_2012-01.zst"
     cut.write_bytes((dumps / "RC_2010-01.zst").read_bytes()[:-1000])
     inputs = [dumps / "RC_2007-01.zst", cut, dumps / "RC_2016-01.zst"]
-    prepare_reddit.prepare(inputs, tmp_path / "out", 2, None)
+    prepare_reddit.prepare_pairs(inputs, tmp_path / "out", 2, None)
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["lines"] == report["malformed"] + sum(report["removed"].values()) + report["kept"]
     assert report["lines"] == sum(dump["lines"] for dump in report["dumps"])
@@ -191,25 +198,25 @@ GOOD = '{"id": "c1", "link_id": "t3_p", "parent_id": "t3_p", "body": "hello ther
 
 def test_other_inputs_do_not_mix_with_what_is_there(tmp_path):
     one, other = dump(tmp_path / "one", [GOOD]), dump(tmp_path / "other", [GOOD, GOOD])
-    prepare_reddit.prepare([one], tmp_path / "out", 1, None)
+    prepare_reddit.prepare_pairs([one], tmp_path / "out", 1, None)
     before = contents(tmp_path / "out")
     for inputs in ([other], [one, other]):
         with pytest.raises(UserError, match="was made from other files"):
-            prepare_reddit.prepare(inputs, tmp_path / "out", 1, None)
+            prepare_reddit.prepare_pairs(inputs, tmp_path / "out", 1, None)
     pairs = tmp_path / "out" / "pairs.jsonl.zst"
     whole = pairs.read_bytes()
     pairs.write_bytes(b"mine")
     with pytest.raises(UserError, match="or the pairs have changed since; choose another folder"):
-        prepare_reddit.prepare([one], tmp_path / "out", 1, None)
+        prepare_reddit.prepare_pairs([one], tmp_path / "out", 1, None)
     pairs.write_bytes(whole)
     dump(one, [GOOD] * 3)
     with pytest.raises(UserError, match="or these or the pairs have changed since"):
-        prepare_reddit.prepare([one], tmp_path / "out", 1, None)
+        prepare_reddit.prepare_pairs([one], tmp_path / "out", 1, None)
     assert contents(tmp_path / "out") == before
     (work := tmp_path / "begun" / WORK).mkdir(parents=True)
     (work / "plan.json").write_text("cut of")                 # what it parsed is of an unknown plan
     with pytest.raises(UserError, match="begun: was made from other files"):
-        prepare_reddit.prepare([one], tmp_path / "begun", 1, None)
+        prepare_reddit.prepare_pairs([one], tmp_path / "begun", 1, None)
 
 
 @pytest.mark.parametrize("name, lines, arguments, words", [

@@ -1,4 +1,4 @@
-"""`unpack`: archives that mean harm, expand too far, are damaged or are something else."""
+"""Unpacking archives that mean harm, expand too far, are damaged or are something else."""
 
 import gzip
 import io
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convsim_mini.common.cli import UserError
-from data_scripts import unpack
+from data_scripts.archives import choose_outermost, unpack_archive
 
 from official_archives import tarred, zipped
 
@@ -49,7 +49,8 @@ def test_no_archive_writes_outside_its_folder(data, tmp_path):
     folder = tmp_path / "deep" / "folder"
     folder.mkdir(parents=True)
     (tmp_path / "archive").write_bytes(data)
-    found = unpack.unpack(tmp_path / "archive", ["sts-train.csv", "sts-dev.csv"], folder, 1_000_000)
+    wanted = ["sts-train.csv", "sts-dev.csv"]
+    found = unpack_archive(tmp_path / "archive", wanted, folder, 1_000_000)
     assert {path.name for path in tmp_path.rglob("*")} == {"deep", "folder", "archive", *found}
     assert all(path.is_file() and not path.is_symlink() for path in folder.iterdir())
 
@@ -76,17 +77,17 @@ def test_archives_do_not_expand_past_the_limit(tmp_path):
         folder = tmp_path / f"folder{number}"
         folder.mkdir()
         with pytest.raises(UserError, match=message):
-            unpack.unpack(path, list(bomb), folder, limit)
+            unpack_archive(path, list(bomb), folder, limit)
         written = sum(file.stat().st_size for file in folder.iterdir())
         assert written <= (limit if number == 3 else 0)
         if number < 2:
-            assert unpack.unpack(path, list(bomb), folder, 7_100_000) == set(bomb)
+            assert unpack_archive(path, list(bomb), folder, 7_100_000) == set(bomb)
 
 
 def test_of_files_with_one_name_the_outermost_is_taken_that_macos_did_not_add():
     names = ["a/b/file", "__MACOSX/file", "a/file", "__MACOSX/a/._other", "a/__MACOSX/other",
              "another"]
-    assert unpack.choose(names, {"file", "other"}) == {"file": "a/file"}
+    assert choose_outermost(names, {"file", "other"}) == {"file": "a/file"}
 
 
 def test_archives_that_cannot_be_read(tmp_path):
@@ -100,7 +101,7 @@ def test_archives_that_cannot_be_read(tmp_path):
         path.write_bytes(data)
         told = "^[^\n]*archive: is damaged, cut short or not an archive [^\n]*$"
         with pytest.raises(UserError, match=told):
-            unpack.unpack(path, ["sts-train.csv"], tmp_path, 1_000_000)
+            unpack_archive(path, ["sts-train.csv"], tmp_path, 1_000_000)
 
 
 @settings(max_examples=60)
@@ -115,6 +116,6 @@ def test_whatever_bytes_are_wrong_it_is_unpacked_or_one_line(tmp_path_factory, h
     folder = tmp_path_factory.mktemp("harm")
     (folder / "archive").write_bytes(data)
     try:
-        unpack.unpack(folder / "archive", list(files), folder, 1_000_000)
+        unpack_archive(folder / "archive", list(files), folder, 1_000_000)
     except UserError as error:
         assert "\n" not in str(error) and str(folder / "archive") in str(error)

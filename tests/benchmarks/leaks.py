@@ -1,8 +1,8 @@
 """Do published splits leak?  python tests/benchmarks/leaks.py DIR
 
-What share of the different texts of a test stands in train, with equal tokens, by role. DIR is where
-`data_scripts.download stsbenchmark snli cqa` put them. The other sets are shown if `pip install
-insuranceqa-data mteb` was run. Only texts are compared; no label is looked at. Of turns, mteb's own
+What share of the different texts of a test stands in train, with equal tokens, by role. DIR is
+where `data_scripts.download stsbenchmark snli cqa` put them. The other sets are shown after `pip
+install insuranceqa-data mteb`. Only texts are compared; no label is looked at. Of turns, mteb's own
 counts of equal strings are shown.
 """
 

@@ -53,8 +53,10 @@ def fit(pairs: str | Path | Iterable[Any], run: str | Path | None = None, **sett
         folder = path_of(place).absolute()
         given = {**settings, "run": folder, "pairs": [folder / PAIRS]}    # not those of --init
         if not isinstance(columns := settings.get("columns", ""), str):
-            given["columns"] = [*map(str, columns or ())]     # pandas may have numbers
-        config = config_of(msgspec.to_builtins(given, enc_hook=str))    # paths, NumPy's numbers
+            given["columns"] = [] if columns is None else [*map(str, columns)]    # may be numbers
+        plain = msgspec.to_builtins(given, builtin_types=[bytes], enc_hook=lambda value: (
+            value.tolist() if hasattr(value, "tolist") else str(value)))    # NumPy's; paths
+        config = config_of(plain)
         sts_of(config.data)                                   # now, so that mistakes show early
         try:
             trained = train(config, pairs=[] if pairs is None else pairs)

@@ -58,6 +58,7 @@ def resume(folder, workers=SINGLE_WORKER, device=None):
     pairs or its NLI data are missing or changed, or if another process is training in its folder.
     """
     folder = path_of(folder)
+    folder = folder.parent if folder.is_file() else folder    # given one of its files
     with workers.in_turn():
         run = describe(newest(folder))    # before the lock, which would make a mistyped folder
     with training_in(folder) if workers.rank == 0 else nullcontext():
@@ -206,7 +207,7 @@ def main(argv=None):
             if config:
                 sts_of(config.data)                         # now, so that mistakes show early
         run = (train(config, workers) if config
-               else resume(Path(given["resume"]), workers, given.get("device")))
+               else resume(given["resume"], workers, given.get("device")))
         if workers.rank == 0:
             print(*summary(run), sep="\n\n")
 

@@ -64,6 +64,8 @@ def user_errors(where, advice, errors=OSError):
     """Turn `errors` into a UserError "WHERE (what is wrong); ADVICE"."""
     try:
         yield
+    except BrokenPipeError:                                   # of standard output
+        raise
     except errors as error:
         reason = getattr(error, "strerror", None) or error
         if isinstance(error, shutil.Error):                   # copytree's list
@@ -73,7 +75,7 @@ def user_errors(where, advice, errors=OSError):
 
 def path_of(name):
     """The Path of a file or folder that a user names; ~ is the home folder. Raises UserError."""
-    with user_errors(f"{str(name):.300}: is not the name of a file or folder",
+    with user_errors(f"{str(name)!r:.300}: is not the name of a file or folder",
                      "expected a text or a Path", (TypeError, ValueError)):
         if not name or b"\0" in os.fsencode(name):
             raise ValueError("it is empty or holds a zero")

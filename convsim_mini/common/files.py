@@ -77,6 +77,8 @@ def check_replaceable(path, begins=b"", source=None):
 
     begins: the first bytes of every file that it writes; b"": of those of users, too
     """
+    if os.path.lexists(path) and not path.is_file():
+        raise UserError(f"{path}: is not a file that can be replaced; choose another name")
     if path.is_file() and path.stat().st_size:
         with open(path, "rb") as file:
             found = file.read(len(begins))

@@ -12,7 +12,7 @@ from contextlib import nullcontext, redirect_stdout
 
 from ..common.cli import UserError, errors_in_one_line, parser_of, path_of
 from ..common.files import new_folder
-from ..training.run import load_run
+from ..training.run import LOG, load_run, read_log
 from . import EVALUATIONS
 from .compare import comparison
 from .page import write_page
@@ -36,10 +36,11 @@ def main(argv=None):
     options, shown = parser.parse_intermixed_args(argv), []
     if options.data and not options.data.is_dir():
         raise UserError(f"--data {options.data}: is not a folder")
+    runs = [load_run(run, options.device) for run in options.run]
     page = (new_folder(options.out, "choose another folder with --out") if options.out
             else nullcontext())
     with page as folder, redirect_stdout(sys.stderr if options.json else sys.stdout):
-        runs = [load_run(run, options.device) for run in options.run]
+        logs = [read_log(run.path.with_name(LOG)) for run in runs] if folder else []
         for ones in tables(runs, options.data, options.on):
             print(show(*ones) + "\n")
             shown.append(ones)
@@ -47,7 +48,7 @@ def main(argv=None):
         if len(runs) > 1:
             print(comparison(runs, found) + "\n")
         if folder:
-            write_page(folder, runs, shown)
+            write_page(folder, runs, logs, shown)
             print(f"{options.out / 'evaluation.md'}, figures.csv: "
                   f"{sum(not first.absent for first, *_ in shown)} tables")
     if options.json:

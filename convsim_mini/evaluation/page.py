@@ -8,7 +8,6 @@ import numpy as np
 from ..common.files import write_text
 from ..common.show import markdown, new_figure, save_figure
 from ..training.monitor import draw_curve
-from ..training.run import LOG, read_log
 from . import sts
 from .compare import comparison
 from .results import names_of, records, show
@@ -16,10 +15,11 @@ from .results import names_of, records, show
 ABOUT = "run", "task", "data", "row"    # of a figure
 
 
-def write_page(folder, runs, tables):
+def write_page(folder, runs, logs, tables):
     """Write evaluation.md, its figures and figures.csv into a folder.
 
-    tables: lists of Measured, as `results.tables` gives them, in the order of the page
+    logs: the runs' records; tables: lists of Measured, as `results.tables` gives them, in the order
+    of the page
     """
     found = [one for ones in tables for one in ones]
     with open(folder / "figures.csv", "w", encoding="utf-8", newline="") as file:
@@ -31,12 +31,13 @@ def write_page(folder, runs, tables):
     parts = [show(*ones, table=markdown) for ones in tables]
     if len(runs) > 1:
         parts.append(comparison(runs, found, markdown))
-    draw(folder, runs, [one for one in found if one.task == "sts" and one.name in ("dev", "test")])
+    draw(folder, runs, logs, [one for one in found
+                              if one.task == "sts" and one.name in ("dev", "test")])
     parts += [f"![{path.name}]({path.name})" for path in sorted(folder.glob("*.png"))]
     write_text(folder / "evaluation.md", "\n\n".join(parts) + "\n")
 
 
-def draw(folder, runs, of_sts):
+def draw(folder, runs, logs, of_sts):
     """Draw into a folder those figures for which there are measurements.
 
     of_sts: the runs' Measured of dev and test of the STS Benchmark
@@ -44,8 +45,8 @@ def draw(folder, runs, of_sts):
     names = names_of(runs)
     with picture(folder / "curves.png", xlabel="step", ylabel="P@1 on dev (%)",
                  title="Training, each run on its own pairs") as axes:
-        for name, run in zip(names, runs):
-            draw_curve(axes, read_log(run.path.with_name(LOG)), "dev_p1", name)
+        for name, log in zip(names, logs):
+            draw_curve(axes, log, "dev_p1", name)
     for one in of_sts:
         if one.run in ("", names[0]):
             figure_7(folder / f"figure_7_{one.name}.png", one)

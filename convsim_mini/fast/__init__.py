@@ -7,8 +7,8 @@ arrays, the twin in kernels.py on CuPy arrays; a test compares each with its def
     kernels.py        calls of the GPU kernels, whose code is in the .cu files
     devices.py        the choice of host or GPU, and how a kernel is compiled and started
 
-If you change a function of core, all of core runs as it stands. CONVSIM_PLAIN=1 in the environment,
-or `train --plain`, does the same, which is what you want in a debugger.
+If you change a file of core that has such functions, all of core runs as it stands. The same does
+CONVSIM_PLAIN=1 in the environment, or `train --plain`, which is what you want in a debugger.
 """
 
 import inspect

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from ..common.cli import UserError
+from ..common.cli import UserError, user_errors
 from ..common.lines import chunked
 from ..core.packed import Packed, offsets_of
 from ..core.ranking import settled
@@ -81,7 +81,8 @@ class Index:
 
     def row(self, place: int) -> dict[str, Any]:
         """The row at a place, counted from 0. Numbers that JSON lacks, such as NaN, become None."""
-        return json.loads(self.line(place), parse_constant=lambda name: None)
+        with user_errors(f"row {place + 1} of the index is damaged", "make another", ValueError):
+            return json.loads(self.line(place), parse_constant=lambda name: None)
 
     def line(self, place: int) -> bytes:
         """The row at a place as a JSON object."""

@@ -72,6 +72,9 @@ def index_at(encoder, source, reading=Reading()):
     if reading.side == "response" and not index.held.replies:
         raise UserError(f"{source}: holds messages, not replies; make an index with encode "
                         "--replies")
+    if reading.columns and reading.columns[-1] != index.held.column:
+        raise UserError(f"{source}: holds the column {index.held.column}, not "
+                        f"{reading.columns[-1]}; make another index")
     return index
 
 

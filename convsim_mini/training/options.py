@@ -24,6 +24,8 @@ def parse(argv=None):
     if "resume" in given and not given.keys() <= {"resume", "device"}:
         raise UserError("--resume: expected a run's folder and no other option except --device; to "
                         "train with other settings, use --config RUN/config.json")
+    if given.get("pairs") == []:                              # an empty variable of the shell
+        raise UserError("--pairs: expected one or more files")
     return given
 
 

@@ -11,7 +11,7 @@ import itertools
 import json
 import shutil
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -184,7 +184,7 @@ def new_run_folder(config):
     names = (f"runs/{config.preset}-{k}".removesuffix("-1") for k in itertools.count(1))
     folder = path_of(next(name for name in names if not Path(name).exists())
                      if config.run is None else config.run)
-    is_new = not folder.exists()
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
     with user_errors(f"{folder}: cannot be made", "choose another folder with --run"):
         folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -194,8 +194,11 @@ def new_run_folder(config):
                                 "folder with --run")
             yield folder
     except BaseException:
-        if is_new and _unused(folder):
+        if new and _unused(folder):
             shutil.rmtree(folder)
+            for parent in new[1:]:
+                with suppress(OSError):                       # something else is in it by now
+                    parent.rmdir()
         raise
 
 

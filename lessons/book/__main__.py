@@ -88,10 +88,14 @@ def run(path, folder, clients):
 
 
 def names_in(folder):
-    """What is below a folder, but for MADE: each file as "CHECKSUM NAME"; "NAME/" is no file."""
+    """What is below a folder: each file as "CHECKSUM NAME"; "NAME/" is no file.
+
+    But for MADE, and for the unfinished work of a command that was killed.
+    """
     return {f"{crc32(path.read_bytes()):08x} {path.relative_to(folder).as_posix()}"
             if path.is_file() and not path.is_symlink() else f"{path.relative_to(folder)}/"
-            for path in folder.rglob("*") if path.name != MADE}
+            for path in folder.rglob("*")
+            if not path.relative_to(folder).parts[0].startswith(OURS)}
 
 
 def made_in(folder):

@@ -65,7 +65,7 @@ def all_lessons():
 def chosen(numbers):
     """The lessons of these numbers and letters, or all if there are none. Raises UserError."""
     known = {lesson.number: lesson for lesson in all_lessons()}
-    names = {number.lstrip("0") or "0" for number in numbers} or set(known)
+    names = {number.lstrip("0") or number[:1] for number in numbers} or set(known)
     if unknown := names - set(known):
         raise UserError(f"{min(unknown)}: not a lesson; there are {', '.join(known)}")
     return [lesson for number, lesson in known.items() if number in names]

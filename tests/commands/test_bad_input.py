@@ -31,6 +31,8 @@ train --steps NINES                         | --steps 99999 out of range
 train --model.layers 8 0                    | --model.layers 0 >= 1
 train --resume run --steps 9                | --resume folder no other option except --device
 train --resume run-lost                     | run-lost not finished training.safetensors is missing
+train --pairs                               | --pairs: expected one or more files
+train --resume EMPTY                        | '' is not the name of a file or folder
 train --pairs good.tsv --data EMPTY         | is not the name of a file or folder (it is empty
 train --encoder transformer --model.embedding_dim 18 --model.heads 4 | --model.embedding_dim 18 even
 train --config cut.json                     | cut.json JSON
@@ -54,6 +56,7 @@ evaluation run-weights                      | run-weights damaged
 evaluation run-none                         | run-none
 tune run                                    | --data STS
 tune run-stopped                            | run-stopped: its training is not finished
+evaluation run-log --on sts --out new       | run-log log.jsonl damaged
 evaluation run --on sts --out here.csv/out  | here.csv/out cannot be written
 chat run --replies index                    | index: holds messages, not replies
 encode run-nan hello                        | not finite damaged
@@ -61,6 +64,7 @@ encode run --file good.tsv                  | 30 sentences
 encode run hello --out /dev/null            | /dev/null replaced
 encode run hello --file good.tsv            | arguments --file
 encode run --file good.tsv --index index    | index already exists
+encode run hello --index index --column other | index: holds the column line, not other
 encode run --file good.tsv --index good.tsv --add | good.tsv: is not an index
 encode run hello --index nli                | nli/index.safetensors: is missing make another
 encode run hello you --words -1             | words -1
@@ -90,7 +94,8 @@ WEIGHTS = "model.safetensors"
 DAMAGED = {    # folder → damage to a copy of the run
     "run": lambda run: None, "run-none": lambda run: (run / WEIGHTS).unlink(),
     "run-weights": lambda run: change(run / WEIGHTS, lambda data: data[:-1] + b"x"),
-    "run-nan": not_finite, "run-lost": lost,
+    "run-nan": not_finite, "run-log": lambda run: (run / "log.jsonl").write_bytes(b"x\n"),
+    "run-lost": lost,
     "run-stopped": lambda run: shutil.copy(run / WEIGHTS, run / "training.safetensors")}
 NLI_PAIR = b'{"gold_label": "neutral", "sentence1": "a", "sentence2": "b"}\n'
 

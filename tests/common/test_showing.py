@@ -63,11 +63,12 @@ def test_a_notebook_of_another_python_costs_no_picture(tmp_path):
     assert ended(process) == (b"", b"") and (tmp_path / "a.png").exists()
 
 
-def test_who_has_no_reader_ends_without_a_word():
-    code = ("from convsim_mini.common.cli import errors_in_one_line\n"
-            "with errors_in_one_line():\n"
-            "    input(); print('hello')")
-    process = start("-c", code)
+def test_who_has_no_reader_ends_without_a_word(tmp_path):
+    code = ("import sys; from convsim_mini.common.cli import errors_in_one_line\n"
+            "from convsim_mini.common.files import new_folder\n"
+            "with errors_in_one_line(), new_folder(sys.argv[1], 'choose another'):\n"
+            "    input(); print('hello', flush=True)")
+    process = start("-c", code, tmp_path / "new")
     process.stdout.close()
     process.stdin.write(b"now\n")
     process.stdin.close()

@@ -277,6 +277,10 @@ def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
     whole_numbers = {"vectors": arrays["vectors"].view(np.int32)}
     arrays_file.save_arrays(tmp_path / FILE, arrays | whole_numbers, about)
     refused()
+    damaged = {"rows": arrays["rows"] * 0}                    # which a search maps, unchecked
+    arrays_file.save_arrays(tmp_path / FILE, arrays | damaged, about)
+    with pytest.raises(UserError, match="row 1 of the index is damaged .*; make another"):
+        open_index(tmp_path, encoder).search(["one"])
     (tmp_path / FILE).unlink()
     refused()
     os.mkfifo(tmp_path / FILE)                                # whoever opens it waits

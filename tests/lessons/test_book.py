@@ -26,6 +26,7 @@ from lessons.book.contents import PARTS, STATIONS, all_lessons, solutions
 from lessons.book.pages import LINKED, Page, typeset, with_links
 
 from convsim_mini.common.cli import UserError
+from convsim_mini.common.files import OURS
 
 FAILING = '''# %% [markdown]
 # # 30 · Fails
@@ -258,6 +259,9 @@ def test_a_book_that_is_cut_while_it_is_put_in_place_is_still_a_book(tmp_path, m
     with monkeypatch.context() as patch, pytest.raises(TypeError):
         patch.setattr(shutil, "copymode", None)               # called before a page is replaced
         put_in_place(new("two"), out)
+    assert names_in(out) <= made_in(out)
+    (out / f"{OURS}-abc").mkdir()                             # of a command that was killed
+    (out / f"{OURS}-abc" / "page").touch()
     assert names_in(out) <= made_in(out)
     put_in_place(new("three"), out)
     assert {name[9:] for name in names_in(out)} == {"page", "three.html"}

@@ -92,7 +92,8 @@ def test_any_text_is_shown_by_any_output(pairs, settings, monkeypatch):
     ({"init": "nowhere"}, "nowhere: is not a run"),
     ({"task": "\ud83d"}, "--task .: expected conversation"),
     ({"columns": "question"}, "--columns question: expected two names, for input"),
-    ({"run": 3}, "3: is not the name of a file or folder"),
+    ({"cache": b"bytes"}, "--cache .*: expected str"),
+    ({"run": 3}, "'3': is not the name of a file or folder"),
     ({"run": "taken"}, "taken: already exists and was not changed")])
 def test_mistakes_are_named_before_anything_is_written(
         pairs, settings, tmp_path, monkeypatch, change, told):
@@ -103,7 +104,7 @@ def test_mistakes_are_named_before_anything_is_written(
         convsim_mini.fit(pairs, **{"run": "new", **settings, **change})
     assert [*tmp_path.iterdir()] == [tmp_path / "taken"]
     with pytest.raises(UserError, match="^pairs: 10 of 10 pairs are left"):
-        convsim_mini.fit(pairs[:10], "new", **settings)
+        convsim_mini.fit(pairs[:10], "a/b/new", **settings)
     assert [*tmp_path.iterdir()] == [tmp_path / "taken"]
 
 

@@ -161,7 +161,7 @@ def test_a_damaged_best_model_is_told_before_the_training_goes_on(config, monkey
 def test_resuming_a_finished_run_changes_nothing(config, tmp_path, monkeypatch):
     folder = train.train(config("run")).folder
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    train.resume(folder)
+    train.resume(folder / MODEL)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     with monkeypatch.context() as patch:
         patch.setattr(train, "finish", lambda *_: None)

@@ -191,7 +191,7 @@ def test_options_win_over_the_config_file_and_that_over_the_preset(tmp_path):
 
 def test_without_a_home_no_folder_is_called_by_its_sign(monkeypatch):
     monkeypatch.setattr(os.path, "expanduser", str)
-    with pytest.raises(UserError, match="~/.cache/convsim_mini: .*there is no home folder"):
+    with pytest.raises(UserError, match="~/.cache/convsim_mini.*there is no home folder"):
         parse_config([])
 
 

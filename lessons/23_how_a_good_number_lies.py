@@ -167,7 +167,7 @@ expect(known[0], 0.95, 1, "asked apart: share of the pairs of whose two people o
 # Nearly all. So whoever says "27.0 on strangers" says too much, and we said it ourselves, until a reader counted. What is it
 # worth? `tests/benchmarks/benchmark_split.py` draws a quarter of the people for the test. If train has other
 # conversations of theirs, instead of as many of other people, P@1 is 0.5 points higher, with an interval from −0.2
-# to 1.2; neighbours are worth 2.0 [1.6, 2.5] there. Our ruler is straight for conversations, nearly so for people.
+# to 1.2; neighbours are worth 2.0 [1.6, 2.5] there. Our split is fair to conversations, and nearly so to people.
 #
 # ## The cliff
 #
@@ -389,7 +389,7 @@ check(3, survives, judge_survives)
 # %% [markdown]
 # ## Where this lives
 #
-# - `data/split.py`: `split_pairs`, and `straightness`, what train and test have in common, in each corpus's report.
+# - `data/split.py`: `split_pairs`, and `overlap`, what train and test have in common, in each corpus's report.
 # - `evaluation/sts.py`: `held_back`, 1,000 pairs of STS, to be read once, at the end.
 # - `lessons.patient`: the fault `split-by-message`.
 # - To read further: [PolyAI's conversational datasets](https://arxiv.org/abs/1904.06472) split by thread for this

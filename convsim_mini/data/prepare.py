@@ -23,7 +23,7 @@ from .formats import default_corpus, parts_of
 from .layouts import FIELDS, Reading
 from .pairs import RULES
 from .passes import read_splits, read_texts, word_counts
-from .split import FEWEST, SPLITS, split_pairs, straightness
+from .split import FEWEST, SPLITS, overlap, split_pairs
 from .units import BLOCK, LONG
 
 FORMAT = 18
@@ -150,7 +150,7 @@ def _prepare(paths, text, reading, vocabulary, folder):
     _check_differences(names, texts.origins.keys)
     splits = split_pairs(texts.origins)
     report["kept"] = {split: int((splits.codes == k).sum()) for k, split in enumerate(SPLITS)}
-    report |= straightness(texts.origins, splits)
+    report |= overlap(texts.origins, splits)
     _check_numbers(names, report, len(splits.codes))
     own = vocabulary or Vocabulary.of_pieces(word_counts(texts, splits.codes == 0), text.pieces)
     found, report["unknown"] = read_splits(texts, own, splits.codes, folder)

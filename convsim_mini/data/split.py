@@ -74,8 +74,8 @@ def _can_be_ranked(replies):
     return times.sum() - times.max(initial=0) >= FEWEST
 
 
-def straightness(origins, splits):
-    """How straight these Splits are, for the corpus's report: a dict.
+def overlap(origins, splits):
+    """What these Splits have in common, for the corpus's report: a dict.
 
     conversations: units by split; cut: how many were too large; between: pairs left out because
     they would connect two splits; texts, known: how many different long texts test has, and how

@@ -29,7 +29,7 @@ from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.layouts import Reading
 from convsim_mini.data.passes import read_splits, read_texts, word_counts
 from convsim_mini.data.prepare import Corpus
-from convsim_mini.data.split import LEFT_OUT, SPLITS, Splits, split_pairs, straightness
+from convsim_mini.data.split import LEFT_OUT, SPLITS, Splits, overlap, split_pairs
 from convsim_mini.data.units import text_key
 from convsim_mini.evaluation import response
 from convsim_mini.evaluation.metrics import difference, per_cent
@@ -125,12 +125,12 @@ def main():
     use_all_cores()
     with tempfile.TemporaryDirectory() as folder:
         texts, _ = read_texts([default_corpus()], [], Reading(), Path(folder))
-        straight = split_pairs(texts.origins)
+        fair = split_pairs(texts.origins)
         print("split by conversation: test's pairs of which somebody speaks in train, too: "
-              f"{heard(texts.origins, straight.codes):.1%}")
-        for name, splits in (("by input", by_input(texts.origins)), ("by conversation", straight)):
+              f"{heard(texts.origins, fair.codes):.1%}")
+        for name, splits in (("by input", by_input(texts.origins)), ("by conversation", fair)):
             corpus = corpus_of(texts, splits.codes, settings.pieces, folder)
-            found = straightness(texts.origins, splits)
+            found = overlap(texts.origins, splits)
             pairs, candidates = response.drawn(corpus.test)
             words = response.ranks_of_truth(
                 *response.tfidf_vectors(corpus, corpus.test, pairs), candidates)
@@ -143,7 +143,7 @@ def main():
                 print(*rows[-1], flush=True)
         print(table(["split", "test's texts in train", "TF-IDF", "before training", "trained"],
                     rows))
-        for two_corpora in (lambda rng: controlled(texts, straight, rng),
+        for two_corpora in (lambda rng: controlled(texts, fair, rng),
                             lambda rng: people_apart(texts.origins, rng)):
             rows = []
             for bigrams in (settings.bigrams, 0):

@@ -1,11 +1,11 @@
 """Do published splits leak?  python tests/benchmarks/leaks.py DIR
 
-What share of the different texts of a test stands in train, with equal tokens, by role. DIR holds
-cqa/, stsbenchmark/, snli_1.0/ and insuranceqa_data/ (from insuranceqa-data 1.0 of PyPI). Only
-texts are compared; no label is looked at. Of turns, mteb's own counts of equal strings are shown.
+What share of the different texts of a test stands in train, with equal tokens, by role. DIR is
+where `data_scripts.download stsbenchmark snli cqa` put them. The other sets are shown after `pip
+install insuranceqa-data mteb`. Only texts are compared; no label is looked at. Of turns, mteb's own
+counts of equal strings are shown.
 """
 
-import csv
 import gzip
 import json
 import sys
@@ -19,7 +19,6 @@ from convsim_mini.data.labelled import find_snli, read_snli
 from convsim_mini.evaluation import cqa, sts
 
 TURNS = ["PerShopIntent", "ToxicChat", "MassiveIntent", "MTOPIntent", "Banking77"]    # mteb's names
-PART_1 = "semeval2016_train_part1_subtaskB_merged.tsv"
 
 
 def texts(some):
@@ -27,17 +26,20 @@ def texts(some):
     return {tuple(tokenize(text)) for text in some}
 
 
-def forum(data, name):
-    """Role → texts of a file of SemEval's task B."""
-    questions = cqa.read(Path(data, "cqa", f"SemEval2016-Task3-CQA-QL-{name}.xml"))
+def forum(data, *names):
+    """Role → texts of files of SemEval's task B."""
+    questions = [one for name in names for one in cqa.read(
+        Path(data, "cqa", f"SemEval2016-Task3-CQA-QL-{name}.xml"))]
     return {"asked": texts(one.text for one in questions),
             "related": texts(found.text for one in questions for found in one.candidates)}
 
 
-def insurance(data, split):
+def insurance(split):
     """Role → texts of a split of InsuranceQA; the answers are the right ones."""
+    folder, = find_spec("insuranceqa_data").submodule_search_locations
+
     def load(name):
-        with gzip.open(Path(data, "insuranceqa_data", f"{name}.json.gz")) as file:
+        with gzip.open(Path(folder, f"{name}.json.gz")) as file:
             return json.load(file)
 
     answers, asked = load("answers"), load(split).values()
@@ -59,11 +61,7 @@ def turns():
 
 def sets(data):
     """Yield name, role → texts of train, role → texts of test."""
-    train = forum(data, "train-part2")
-    with open(Path(data, "cqa", PART_1), encoding="utf-8", newline="") as file:
-        rows = [*csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
-    train = {"asked": train["asked"] | texts(row["org_body"] for row in rows),
-             "related": train["related"] | texts(row["rel_body"] for row in rows)}
+    train = forum(data, "train-part1", "train-part2")
     yield "SemEval 2016 CQA, test", train, forum(data, "test")
     yield "SemEval 2016 CQA, dev", train, forum(data, "dev")
     both = [{"sentence": texts(sts.texts_of(some))}
@@ -73,8 +71,8 @@ def sets(data):
     both = [{"premise": texts(some.premises), "hypothesis": texts(some.hypotheses)}
             for some in (read_snli(files[split]) for split in ("train", "test"))]
     yield "SNLI 1.0, test", *both
-    if Path(data, "insuranceqa_data").is_dir():
-        yield "InsuranceQA, test", insurance(data, "train"), insurance(data, "test")
+    if find_spec("insuranceqa_data"):
+        yield "InsuranceQA, test", insurance("train"), insurance("test")
 
 
 def main(data):

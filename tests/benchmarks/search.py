@@ -4,12 +4,11 @@
     python -m convsim_mini.evaluation.search RUN OUT/rows.jsonl OUT/queries.jsonl --column right
 
 The queries are the questions of task B, train and dev; the rows are all questions that its search
-engine found for them. A row is right where people judged it relevant to the query. DIR/cqa holds
-the official files and, as a table, part 1 of train. desk.jsonl, beside this file, is rows and
+engine found for them. A row is right where people judged it relevant to the query. DIR is where
+`data_scripts.download cqa` put the official files. desk.jsonl, beside this file, is rows and
 queries at once: 500 tickets of a support desk, 100 with a query in other words.
 """
 
-import csv
 import json
 import sys
 from pathlib import Path
@@ -17,22 +16,14 @@ from pathlib import Path
 from contenders import ROOT    # noqa: F401  (and the repository's path)
 from convsim_mini.evaluation import cqa
 
-FILES = ("SemEval2016-Task3-CQA-QL-dev.xml", "SemEval2016-Task3-CQA-QL-train-part2.xml")
-PART_1 = "semeval2016_train_part1_subtaskB_merged.tsv"
-
-
-def found_of(data):
-    """Yield (question, a text that was found for it, whether that is relevant) of all files."""
-    for name in FILES:
-        for question in cqa.read(Path(data, "cqa", name)):
-            yield from ((question.text, c.text, c.relevant) for c in question.candidates)
-    with open(Path(data, "cqa", PART_1), encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            yield row["org_body"], row["rel_body"], row["relevance"] != "Irrelevant"
+SPLITS = "train-part1", "train-part2", "dev"
 
 
 def main(data, out):
-    found = [*found_of(data)]
+    """Write rows.jsonl and queries.jsonl to the folder `out`."""
+    questions = [one for split in SPLITS for one in cqa.read(
+        Path(data, "cqa", f"SemEval2016-Task3-CQA-QL-{split}.xml"))]
+    found = [(one.text, c.text, c.relevant) for one in questions for c in one.candidates]
     asked = {query for query, _, relevant in found if relevant}
     rows = {"rows": [{"right": text} for text in sorted({
                 text for query, text, _ in found if query in asked})],

@@ -1,4 +1,4 @@
-"""One's own yardstick for searches: which rows are right, ranks, the table."""
+"""Searches measured on one's own rows: which rows are right, ranks, the table."""
 
 import json
 

@@ -10,7 +10,7 @@ from ..core.arrays import array_module, to_host
 from ..common.cli import UserError, progress, python_m, say, user_errors
 from ..common.show import new_figure, save_figure
 from ..common.files import write_text
-from ..common.arrays_file import load_arrays
+from ..common.arrays_file import RESTORE, load_arrays
 from ..core.ranking import N
 from .measures import scores_on_dev
 from .run import LOG, MODEL, keep_as_best, read_log, save_run
@@ -58,7 +58,10 @@ class Monitor:
         elif self.best in (None, self.run.step):
             keep_as_best(self.run.folder)
         else:
-            load_arrays(self.run.folder / MODEL)              # now, so that damage shows early
+            path = self.run.folder / MODEL                    # now, so that damage shows early
+            if (step := load_arrays(path)[1]["step"]) != self.best:
+                raise UserError(f"{path}: is of step {step:,}, but step {self.best:,} is the best "
+                                f"so far; {RESTORE}")
         self.began = time.perf_counter()
 
     def after_step(self, step, losses):

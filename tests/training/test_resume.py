@@ -152,6 +152,9 @@ def test_a_damaged_best_model_is_told_before_the_training_goes_on(config, monkey
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         wrap_step(patch, interrupt_at(25))
         train.train(config("run"))
+    shutil.copy(tmp_path / "run" / TRAINING, tmp_path / "run" / MODEL)
+    with pytest.raises(UserError, match="model.safetensors: is of step 25, but step 10 is the b"):
+        train.resume(tmp_path / "run")
     (tmp_path / "run" / MODEL).unlink()
     with pytest.raises(UserError, match="model.safetensors: is missing.*restore it, or train"):
         train.resume(tmp_path / "run")

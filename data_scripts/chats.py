@@ -23,7 +23,7 @@ from convsim_mini.data.conversations import in_order, sessions
 from data_scripts.chats_of_json import read_json
 from data_scripts.chats_of_text import read_log, read_text
 
-READ_IN_FOLDERS = {".txt", ".log", ".weechatlog", ".json"}
+READ_IN_FOLDERS = {".txt", ".log", ".weechatlog", ".json", ".jsonl"}
 
 
 @errors_in_one_line()

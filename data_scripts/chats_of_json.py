@@ -142,6 +142,6 @@ def skype(messages, thread):
                       time=time_of(one.get("originalarrivaltime"))) if said else None
 
 
-# a field that only this program's messages have → what reads them
+# a field that only this program's messages have (Telegram's may have an author) → their reader
 READERS = {"messagetype": skype, "sender_name": meta, "senderName": meta, "ts": slack,
-           "author": discord}
+           "isPinned": discord}

@@ -20,7 +20,7 @@ from convsim_mini.common.cli import Parser, UserError, errors_in_one_line, path_
 from convsim_mini.common.files import locked, workplace
 from data_scripts import INSTALL
 from data_scripts.archives import (
-    archive_errors, choose_outermost, fetch_archive, part_of, unpack_archive)
+    archive_errors, archive_of, choose_outermost, fetch_archive, part_of, unpack_archive)
 from data_scripts.check import compare
 from data_scripts.registry import GROUPS, REGISTRY
 
@@ -90,7 +90,7 @@ def try_sources(name, archive, downloads, stage):
         with suppress(OSError):                               # unless a .part is in it
             downloads.rmdir()
     raise UserError(f"{name}: no source gave it, for the reasons above; try again later, or get "
-                    f"{part_of(archive.sources[0], downloads).stem} by other means and name it "
+                    f"{archive_of(archive.sources[0])} by other means and name it "
                     "with --from PATH")
 
 
@@ -156,7 +156,7 @@ def copy_own(name, archive, own_copy, stage):
                 found[file.fetched] = path
         for file, path in found.items():
             shutil.copyfile(own_copy / path, stage / file)
-        names = {part_of(source, own_copy).stem for source in archive.sources}
+        names = {archive_of(source) for source in archive.sources}
         archives = [own_copy / path for path in choose_outermost(inside, names).values()]
     for path in archives:
         here = {path.name for path in stage.iterdir()}

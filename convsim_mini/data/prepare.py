@@ -26,7 +26,7 @@ from .passes import read_splits, read_texts, word_counts
 from .split import FEWEST, SPLITS, split_pairs, straightness
 from .units import BLOCK, LONG
 
-FORMAT = 18
+FORMAT = 19
 ARRAYS = [f"{split}.{name}" for split in SPLITS for name in Split._fields[:3]]
 
 

@@ -170,6 +170,12 @@ def test_telegram(tmp_path):
                      ("because you know", "ah")]
 
 
+def test_telegram_names_the_author_of_a_signed_post(tmp_path):
+    chat = telegram(("hi", {"from": "Ann"}), ("news", {"from": "The paper", "author": "Bo"}))
+    assert said(write(tmp_path / "result.json", chat), tmp_path) == [
+        ("Ann", "hi"), ("The paper", "news")]
+
+
 def test_whom_messages_of_telegram_answer(tmp_path):
     ann, bo, cy = ({"from": name} for name in ("Ann", "Bo", "Cy"))
     topic = {"type": "service", "action": "topic_created"}
@@ -193,6 +199,7 @@ DISCORD = [{"id": "1", "type": "Default", "author": {"name": "ann", "nickname": 
            {"id": "3", "type": "GuildMemberJoin", "author": {"name": "cy"}, "content": "Joined."},
            {"id": "4", "type": "Reply", "author": {"name": "Bo"}, "content": "yes",
             "reference": {"messageId": "1"}}]
+DISCORD = [one | {"isPinned": False} for one in DISCORD]
 OLD_META = [{"sender_name": "Bo", "timestamp_ms": 2_000, "content": "yes"},
             {"sender_name": "Bo", "timestamp_ms": 1_500, "content": "Liked a message"},
             {"sender_name": "Ann", "timestamp_ms": 1_000, "content": "coming\u00e2\u0080\u0099?"},
@@ -216,7 +223,9 @@ def test_json_of_other_programs(export, tmp_path):
     rows = [row[1:3] for row in rows_of(write(tmp_path / "a.json", export), tmp_path)]
     assert rows in ([("Ann", "coming?"), ("Bo", "yes")], [("Ann", "coming’?"), ("Bo", "yes")])
     lines = "\n".join(map(json.dumps, [export, {"messages": []}]))
-    assert [row[1:3] for row in rows_of(write(tmp_path / "a.jsonl", lines), tmp_path)] == rows
+    path = write(tmp_path / "folder" / "a.jsonl", lines)
+    for source in (path, path.parent):
+        assert [row[1:3] for row in rows_of(source, tmp_path)] == rows
 
 
 def test_apps_of_slack_are_nobody_and_blocks_have_text(tmp_path):

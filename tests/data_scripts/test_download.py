@@ -144,6 +144,13 @@ def test_sources_are_asked_in_turn_and_without_any_the_way_out_is_told(official,
     assert len(official.requests) == 3                        # a 404 is not asked for twice
 
 
+def test_what_one_source_sent_is_not_continued_by_another(official, tmp_path):
+    official.answers[WIKI] = [Answer(bytes(400), cut=100)]
+    run(tmp_path, "stsbenchmark")
+    assert [headers.get("Range") for _, headers in official.requests] == [None, None]
+    assert folders(tmp_path) == ["stsbenchmark"]              # without the .part of the first
+
+
 # ---------------------------------------------------------------- checksums
 
 @pytest.mark.parametrize("damage", ["one bit", "cut"])

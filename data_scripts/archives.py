@@ -109,8 +109,8 @@ def _write(response, part, limit):
     size = _size(part) if response.status_code == 206 else 0
     length = response.headers.get("Content-Length")
     with (open(part, "ab" if size else "wb") as file,
-          tqdm(total=length and size + int(length), initial=size, desc=part.with_suffix("").stem, unit="B",
-               unit_scale=True, leave=False) as bar):
+          tqdm(total=length and size + int(length), initial=size, unit="B", unit_scale=True,
+               desc=part.with_suffix("").stem, leave=False) as bar):
         # not decoded: many servers call a .tar.gz a tar with the content encoding gzip
         while size <= limit and (chunk := response.raw.read(CHUNK, decode_content=False)):
             size += len(chunk)

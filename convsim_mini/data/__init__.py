@@ -3,8 +3,10 @@
 Words become ids, pairs of sentences become splits. Read prepare.py, and split.py for which split a
 pair belongs to. The rest turns people's own data into pairs. Each file uses those above it:
 
-    texts, layouts, formats     files and tables → rows
+    texts, layouts              what a text is; what a table's columns hold
+    tables, formats             tables in memory and files → rows
     conversations, pairs        rows of logs and chats → messages → pairs with their conversation
+    filters                     the texts that the paper leaves out
     units, split                pairs → conversations → train, dev or test
     passes, prepare             pairs → words → pieces, done once and then read from the cache
     labelled, vectors           labelled data and word vectors of others

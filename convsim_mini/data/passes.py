@@ -150,14 +150,18 @@ def append(path, packed, **pairs):
 
     `mapped` opens them, so nothing has to be in memory. A full disk raises an OSError.
     """
-    begin = 0
-    for name, array in {**packed._asdict(), **pairs}.items() if len(packed.ids) else ():
+    def write(name, array):
         with open(f"{path}.{name}", "ab") as file:
-            if name == "ids":
-                begin = file.tell() // array.itemsize
-            if name == "offsets":
-                array = array[min(begin, 1):] + begin
+            before = file.tell() // array.itemsize
             file.write(np.ascontiguousarray(array))
+        return before
+
+    if not len(packed.ids):
+        return
+    before = write("ids", packed.ids)
+    write("offsets", packed.offsets[min(before, 1):] + before)    # one 0, before all
+    for name, array in pairs.items():
+        write(name, array)
 
 
 def mapped(path, names):

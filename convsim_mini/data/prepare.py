@@ -19,9 +19,9 @@ from ..common.show import table
 from ..common.arrays_file import UNREADABLE, load_arrays, save_arrays
 from ..core.batches import Split, share_of
 from ..core.text import Vocabulary
+from .filters import RULES
 from .formats import default_corpus, parts_of
 from .layouts import FIELDS, Reading
-from .pairs import RULES
 from .passes import read_splits, read_texts, word_counts
 from .split import FEWEST, SPLITS, split_pairs, straightness
 from .units import BLOCK, LONG

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.lines import zstd
 from convsim_mini.data import formats
-from convsim_mini.data.pairs import (
-    CHUNK, RULES, Pair, left_out, pair_of, read_rows, removed_by)
+from convsim_mini.data.filters import RULES, removed_by
+from convsim_mini.data.pairs import CHUNK, Pair, left_out, pair_of, read_rows
 from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.layouts import Reading
 from convsim_mini.data.texts import text_of, texts_of, time_of

@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from convsim_mini.common.cli import UserError, one_line
 from convsim_mini.common.lines import SUFFIXES
+from data_scripts import libraries
 
 # ---------------------------------------------------------------- fetch
 
@@ -69,8 +70,9 @@ def download_file(url, part, limit):
 
     If the file has changed meanwhile, its checks will fail, and it will be removed.
     """
-    import requests                                           # only downloading needs them
-    import urllib3
+    with libraries():                                         # only downloading needs them
+        import requests
+        import urllib3
 
     have = _size(part)
     headers = {"Accept-Encoding": "identity"}                 # ranges count the file's own bytes

@@ -6,7 +6,8 @@ import pytest
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.data.pairs import read_rows
-from data_scripts import chats, chats_of_text
+from data_scripts import chats
+from data_scripts.whatsapp import whatsapp
 
 STAMPS = [    # of WhatsApp in some countries, and on iPhones; # is the minute
     "12/31/23, 9:1#\u202fPM - ", "12/31/23, 9:1#\xa0PM - ", "31/12/2023, 21:1# - ",
@@ -101,7 +102,7 @@ def test_a_name_may_have_a_colon_and_a_picture_a_caption(tmp_path):
     (["1/2/24, 9:10 mañana - ", "1/2/24, 9:10 noche - "], 0)])
 def test_the_times_of_whatsapp(stamps, seconds):
     text = "\n".join(f"{stamp}Ann: hi" for stamp in stamps)
-    first, last = (message.time for message in chats_of_text.whatsapp(text, "a"))
+    first, last = (message.time for message in whatsapp(text, "a"))
     assert last - first == seconds
 
 

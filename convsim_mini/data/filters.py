@@ -35,7 +35,6 @@ def removed_by(text, author=None, off=()):
         return "not_alphabetic"
     if text.startswith(("https", "/r/", "@")) and "link_or_mention" not in off:
         return "link_or_mention"
-    if author and ("bot" in (name := author.lower()) or name == "automoderator") and (
-            "bot" not in off):
-        return "bot"
-    return None
+    name = (author or "").lower()
+    is_bot = "bot" in name or name == "automoderator"
+    return "bot" if is_bot and "bot" not in off else None

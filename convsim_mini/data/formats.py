@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..common.cli import UserError, python_m, say, user_errors
 from ..common.lines import LONGEST_LINE, SUFFIXES, parse_object, read_lines, read_object, text_lines
-from .layouts import FIELDS, Reading, is_header
+from .layouts import FIELDS, Reading, by_names
 from .tables import names_of_columns, row_of, rows_of_table
 
 # what R, SQL, Excel … write into empty cells of tables with a header; elsewhere "NA" may be a text
@@ -43,8 +43,7 @@ def kind_of(path):
 
 
 def read_file(path, progress=None, reading=Reading()):
-    """A file's records, if its kind is in FORMATS. progress: as in `read_lines`. Raises UserError.
-    """
+    """A file's records. progress: as in `read_lines`. Raises UserError, also for other kinds."""
     kind = kind_of(path)
     is_default = kind == ".json" and Path(path) == default_corpus()
     read = _read_chitchat if is_default else FORMATS.get(kind)
@@ -68,7 +67,8 @@ def read_tsv(path, progress=None, reading=Reading()):
     lines = _lines_of_table(path, progress, reading)
     first = next(lines, "")
     lines, header = chain([first], lines), first.split("\t")
-    if is_header(header, reading):
+    known = reading.columns or {*header} & {*reading.known}
+    if known or by_names([dict.fromkeys(header)])[0]:
         return _rows_below(path, _cells_of_tsv(lines))
     if all(len(cell.split()) < 4 for cell in header):
         say(f"{path}: line 1 is read as a pair, {header}; if it names columns, give --columns")

@@ -156,14 +156,12 @@ def write_pairs(pairs, path, reading=Reading()):
     pairs = [*pairs] if isinstance(pairs, Iterator) else pairs    # such as a folder's glob
     if isinstance(pairs, Sized) and not len(pairs):
         raise UserError("pairs is empty; give 500 pairs or more")
-    several = pairs if isinstance(pairs, (list, tuple)) else [pairs]
-    if not all(isinstance(one, (str, Path)) for one in several):
-        several = [pairs]                                     # rows of a table
+    are_files = isinstance(pairs, (list, tuple)) and all(
+        isinstance(one, (str, Path)) for one in pairs)
     with open(path, "w", encoding="utf-8", newline="\n") as file:
-        for number, source in enumerate(several):
+        for number, source in enumerate(pairs if are_files else [pairs]):
             for chunk in read_rows(source, reading=reading):
-                for pair in chunk.pairs:
-                    row = dict(zip(names, pair))              # files may give ids twice
-                    row[CONVERSATION[0]] = [name and f"{number} {name}"
-                                            for name in pair.conversation]
+                for pair in chunk.pairs:                      # files may give names twice
+                    own = [name and f"{number} {name}" for name in pair.conversation]
+                    row = dict(zip(names, pair._replace(conversation=own)))
                     file.write(f"{json.dumps(row)}\n")

@@ -150,18 +150,14 @@ def append(path, packed, **pairs):
 
     `mapped` opens them, so nothing has to be in memory. A full disk raises an OSError.
     """
-    def write(name, array):
-        with open(f"{path}.{name}", "ab") as file:
-            before = file.tell() // array.itemsize
-            file.write(np.ascontiguousarray(array))
-        return before
-
     if not len(packed.ids):
         return
-    before = write("ids", packed.ids)
-    write("offsets", packed.offsets[min(before, 1):] + before)    # one 0, before all
-    for name, array in pairs.items():
-        write(name, array)
+    with open(f"{path}.ids", "ab") as file:
+        before = file.tell() // packed.ids.itemsize           # ids that are there
+    offsets = packed.offsets[min(before, 1):] + before
+    for name, array in {"ids": packed.ids, "offsets": offsets, **pairs}.items():
+        with open(f"{path}.{name}", "ab") as file:
+            file.write(np.ascontiguousarray(array))
 
 
 def mapped(path, names):

@@ -54,10 +54,7 @@ def _plain(value):
 
 
 def names_of_columns(table, header):
-    """The names in a header, stripped; only the first of several that are equal.
-
-    table: the table's name. Raises UserError for too many names.
-    """
+    """A header's names, stripped; "" for a repeated one. table: its name. Raises UserError."""
     if len(header) > MOST_COLUMNS:
         raise UserError(f"{table}: has {len(header):,} columns, expected at most {MOST_COLUMNS:,}; "
                         "keep only the columns that hold the texts")

@@ -53,12 +53,9 @@ def _is_part(part):
 
 
 def time_of(value):
-    """The time in a cell, in seconds since 1970: a number, or text as ISO 8601 has it. Or None.
-
-    20260131 and 20260131101500 are dates, not numbers of seconds.
-    """
+    """The time in a cell, in seconds since 1970: a number, or text as ISO 8601 has it. Or None."""
     with suppress(ValueError):
-        if compact := COMPACT_DATE.fullmatch(str(value)):
+        if compact := COMPACT_DATE.fullmatch(str(value)):     # 20260131 is no number
             return _seconds("T".join(filter(None, compact.groups())))
     with suppress(TypeError, ValueError, OverflowError):
         time = float(value)

@@ -31,6 +31,8 @@ def lists(data):
                    if any(field in one for one in messages)), None)
     if not reader and any(one.get("type") == "message" for one in messages):
         reader = telegram
+    elif not reader and any("author" in one for one in messages):    # Telegram may have it, too
+        reader = discord
     if reader:
         yield reader, messages
     else:
@@ -141,6 +143,5 @@ def skype(messages, thread):
                       time=time_of(one.get("originalarrivaltime"))) if said else None
 
 
-# a field that only this program's messages have (Telegram's may have an author) → their reader
-READERS = {"messagetype": skype, "sender_name": meta, "senderName": meta, "ts": slack,
-           "isPinned": discord}
+# a field that only this program's messages have → what reads them
+READERS = {"messagetype": skype, "sender_name": meta, "senderName": meta, "ts": slack}

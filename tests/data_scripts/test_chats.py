@@ -200,7 +200,6 @@ DISCORD = [{"id": "1", "type": "Default", "author": {"name": "ann", "nickname": 
            {"id": "3", "type": "GuildMemberJoin", "author": {"name": "cy"}, "content": "Joined."},
            {"id": "4", "type": "Reply", "author": {"name": "Bo"}, "content": "yes",
             "reference": {"messageId": "1"}}]
-DISCORD = [one | {"isPinned": False} for one in DISCORD]
 OLD_META = [{"sender_name": "Bo", "timestamp_ms": 2_000, "content": "yes"},
             {"sender_name": "Bo", "timestamp_ms": 1_500, "content": "Liked a message"},
             {"sender_name": "Ann", "timestamp_ms": 1_000, "content": "coming\u00e2\u0080\u0099?"},

@@ -90,8 +90,7 @@ def run_to_the_end(run, workers):
 
 
 def begun(run, corpus, tasks):
-    """A new Run with its model before the first step, saved, so that it can be resumed from now on.
-    """
+    """A new Run with its model before the first step, saved, so that it can be resumed."""
     run = run._replace(vocabulary=corpus.vocabulary, corpus_checksum=corpus.checksum,
                        nli_checksum=tasks.nli_checksum)
     model = starting_model(run.config, corpus)

@@ -6,10 +6,23 @@ There are three commands. Each file uses those above it:
     archives, download                  one archive; names of sets → their official files in data/
     comments, buckets                   lines of a dump → comments → pairs of one bucket
     tasks, prepare_reddit               dumps → pairs: Parquet, JSON lines, packed for training
-    chats_of_text, chats_of_json        exports of one program → messages
+    whatsapp, line_and_irc              exports as text → messages
+    chats_of_json                       exports as JSON → messages
     chats                               exports → a log; needs no more libraries than the package
 """
 
+import sys
+from contextlib import contextmanager
+
 from convsim_mini.common.cli import python_m
 
-INSTALL = "run " + python_m("pip install -r data_scripts/requirements.txt")
+
+@contextmanager
+def libraries():
+    """For imports of what requirements.txt lists: if one is missing, the program ends, code 2."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        install = python_m("pip install -r data_scripts/requirements.txt")
+        print(f"error: it needs {error.name}; run {install}", file=sys.stderr)
+        sys.exit(2)

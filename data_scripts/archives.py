@@ -11,14 +11,16 @@ import os
 import shutil
 import tarfile
 import zipfile
+import zlib
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from tqdm import tqdm
 
 from convsim_mini.common.cli import UserError, one_line
 from convsim_mini.common.lines import SUFFIXES
+from data_scripts import libraries
 
 # ---------------------------------------------------------------- fetch
 
@@ -35,8 +37,7 @@ def fetch_archive(source, folder, limit):
     limit: the most bytes that it may have. Raises UserError. An archive with a wrong checksum is
     removed. A broken download leaves a .part, which the next run continues.
     """
-    part = part_of(source, folder)
-    path = part.with_name(part.stem)
+    part, path = part_of(source, folder), folder / archive_of(source)
     if not path.exists():
         download_file(source.url, part, limit)
         os.replace(part, path)
@@ -54,9 +55,14 @@ def fetch_archive(source, folder, limit):
     return path, f"sha256 {found} not checked: not known"
 
 
+def archive_of(source):
+    """The name of a Source's archive."""
+    return source.url.rsplit("/", 1)[1]
+
+
 def part_of(source, folder):
-    """The path of a Source's unfinished download: the archive's name with .part at the end."""
-    return Path(folder, source.url.rsplit("/", 1)[1] + ".part")
+    """The path of a Source's unfinished download, which no other source continues."""
+    return folder / f"{archive_of(source)}.{zlib.crc32(source.url.encode()):08x}.part"
 
 
 def download_file(url, part, limit):
@@ -64,8 +70,9 @@ def download_file(url, part, limit):
 
     If the file has changed meanwhile, its checks will fail, and it will be removed.
     """
-    import requests                                           # only downloading needs them
-    import urllib3
+    with libraries():                                         # only downloading needs them
+        import requests
+        import urllib3
 
     have = _size(part)
     headers = {"Accept-Encoding": "identity"}                 # ranges count the file's own bytes
@@ -104,8 +111,8 @@ def _write(response, part, limit):
     size = _size(part) if response.status_code == 206 else 0
     length = response.headers.get("Content-Length")
     with (open(part, "ab" if size else "wb") as file,
-          tqdm(total=length and size + int(length), initial=size, desc=part.stem, unit="B",
-               unit_scale=True, leave=False) as bar):
+          tqdm(total=length and size + int(length), initial=size, unit="B", unit_scale=True,
+               desc=part.with_suffix("").stem, leave=False) as bar):
         # not decoded: many servers call a .tar.gz a tar with the content encoding gzip
         while size <= limit and (chunk := response.raw.read(CHUNK, decode_content=False)):
             size += len(chunk)

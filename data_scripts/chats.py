@@ -15,15 +15,22 @@ if not __package__:
 import json
 import sys
 
+import regex
+
 from convsim_mini.common.cli import (
     Parser, UserError, errors_in_one_line, path_of, positive_int, user_errors)
 from convsim_mini.common.files import check_replaceable, write_text
 from convsim_mini.common.arrays_file import UNREADABLE
+from convsim_mini.common.lines import read_lines
 from convsim_mini.data.conversations import in_order, sessions
 from data_scripts.chats_of_json import read_json
-from data_scripts.chats_of_text import read_log, read_text
+from data_scripts.line_and_irc import LINE_APP_BEGINS, irc, line_app
+from data_scripts.whatsapp import whatsapp
 
-READ_IN_FOLDERS = {".txt", ".log", ".weechatlog", ".json"}
+READ_IN_FOLDERS = {".txt", ".log", ".weechatlog", ".json", ".jsonl"}
+# marks of text direction, except U+200E, which iPhones put before their own words; IRC's colours
+INVISIBLE = regex.compile(r"(?V1)[\p{Bidi_Control}\ufeff--\u200e]"
+                          r"|\x03(?:\d\d?(?:,\d\d?)?)?|[\x02\x0f\x11\x16\x1d-\x1f]")
 
 
 @errors_in_one_line()
@@ -33,7 +40,7 @@ def main(arguments=None):
     parser.add_argument("export", type=path_of, metavar="FILE_OR_FOLDER")
     parser.add_argument("--silence", type=positive_int, default=24, metavar="HOURS",
                         help="what is said after a longer one answers nothing (default: 24)")
-    parser.add_argument("--out", type=path_of, metavar="PAIRS",
+    parser.add_argument("--out", type=path_of, metavar="LOG",
                         help="the log, a .jsonl (default: print it)")
     options = parser.parse_args(arguments)
     if options.out:
@@ -77,6 +84,22 @@ def read_export(root):
             data = ([*map(json.loads, filter(str.strip, text.split("\n")))]
                     if path.suffix.lower() == ".jsonl" else json.loads(text))
             yield from read_json(data, thread, path)
+
+
+def read_text(path):
+    """A file as one text without INVISIBLE. Bytes that are not UTF-8, as in old logs, become �."""
+    lines = (line.decode(errors="replace") for line in read_lines(path))
+    return INVISIBLE.sub("", "\n".join(lines))
+
+
+def read_log(text, thread):
+    """The Messages of a log, by the reader that finds most in its beginning; None: left out."""
+    def number_found(reader):
+        return sum(map(bool, reader(text[:1_000_000], thread)))
+
+    if LINE_APP_BEGINS.search(text[:10_000]):
+        return line_app(text, thread)
+    return max(irc, whatsapp, key=number_found)(text, thread)
 
 
 def tidy(message):

@@ -8,7 +8,6 @@ import regex
 
 from convsim_mini.data.conversations import Message
 from convsim_mini.data.texts import misread, time_of
-from data_scripts.chats_of_text import read_text
 
 SLACK_SAID = {None, "file_share", "me_message", "thread_broadcast"}    # subtypes of people
 SLACK_LINK = regex.compile(r"<[@#!]?([^<>|]+)(?:\|([^<>]*))?>")        # <@U1>, <http://x|label>
@@ -32,6 +31,8 @@ def lists(data):
                    if any(field in one for one in messages)), None)
     if not reader and any(one.get("type") == "message" for one in messages):
         reader = telegram
+    elif not reader and any("author" in one for one in messages):    # Telegram may have it, too
+        reader = discord
     if reader:
         yield reader, messages
     else:
@@ -105,7 +106,7 @@ def text_of_blocks(blocks):
 @cache
 def users(path):
     """id → name, and the ids of bots, from Slack's users.json; without that file, none."""
-    found = json.loads(read_text(path)) if path.exists() else []
+    found = json.loads(path.read_bytes()) if path.exists() else []
     return ({one["id"]: one.get("profile", {}).get("display_name") or one.get("real_name")
              or one["name"] for one in found}, {one["id"] for one in found if one.get("is_bot")})
 
@@ -143,5 +144,4 @@ def skype(messages, thread):
 
 
 # a field that only this program's messages have → what reads them
-READERS = {"messagetype": skype, "sender_name": meta, "senderName": meta, "ts": slack,
-           "author": discord}
+READERS = {"messagetype": skype, "sender_name": meta, "senderName": meta, "ts": slack}

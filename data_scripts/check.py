@@ -16,13 +16,13 @@ from convsim_mini.evaluation.sts import read as read_sts
 
 
 def compare(path, file, kind):
-    """Compare a file with its registry entry; → (report, rows_right, first_right).
+    """Compare a file with its registry entry; → (report, problem).
 
-    report: what was found, in words; the others are False only if found to be wrong. Raises
-    UserError for a file that cannot be read as this kind.
+    report: what was found, in words; problem: "rows" for another number of them, or else "first"
+    for another first pair, or None. Raises UserError for a file that cannot be read as this kind.
     """
     rows, pair = READERS[kind](path)
-    found = fingerprint(pair)
+    found, problem = fingerprint(pair), None
     if file.rows is None:
         report = f"{rows:,} rows (not checked: the right number is not known)"
     elif file.rows == rows:
@@ -34,9 +34,10 @@ def compare(path, file, kind):
     elif file.first == found:
         report += "; first pair as expected"
     else:
+        problem = "first"
         report += (f'; the first pair is "{one_line(pair[0], 60)}" and "{one_line(pair[1], 60)}", '
                    f"not the official one ({found}, not {file.first})")
-    return report, file.rows in (None, rows), file.first in (None, found)
+    return report, problem if file.rows in (None, rows) else "rows"
 
 
 def fingerprint(pair):

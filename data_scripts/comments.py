@@ -11,7 +11,7 @@ import orjson
 
 from convsim_mini.common.lines import DAMAGE, LONGEST_LINE, parse_object
 from convsim_mini.data.conversations import NOBODY
-from convsim_mini.data.pairs import RULES, removed_by
+from convsim_mini.data.filters import RULES, removed_by
 from data_scripts.archives import decompressed
 
 # Why a comment is left out; the reasons are tried in this order.

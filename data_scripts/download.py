@@ -18,9 +18,8 @@ from urllib.parse import urlsplit
 
 from convsim_mini.common.cli import Parser, UserError, errors_in_one_line, path_of
 from convsim_mini.common.files import locked, workplace
-from data_scripts import INSTALL
 from data_scripts.archives import (
-    archive_errors, choose_outermost, fetch_archive, part_of, unpack_archive)
+    archive_errors, archive_of, choose_outermost, fetch_archive, part_of, unpack_archive)
 from data_scripts.check import compare
 from data_scripts.registry import GROUPS, REGISTRY
 
@@ -90,7 +89,7 @@ def try_sources(name, archive, downloads, stage):
         with suppress(OSError):                               # unless a .part is in it
             downloads.rmdir()
     raise UserError(f"{name}: no source gave it, for the reasons above; try again later, or get "
-                    f"{part_of(archive.sources[0], downloads).stem} by other means and name it "
+                    f"{archive_of(archive.sources[0])} by other means and name it "
                     "with --from PATH")
 
 
@@ -129,8 +128,8 @@ def unpack_official(name, archive, path, stage):
     for file in archive.files:
         if file.fetched not in found:
             raise UserError(f"{path}: holds no {file.fetched}; expected the official archive")
-        report, *right = compare(stage / file.fetched, file, dataset.kind)
-        if not all(right):
+        report, problem = compare(stage / file.fetched, file, dataset.kind)
+        if problem:
             raise UserError(f"{path}: {file.name}: {report}; expected the official archive")
         print(f"{name}: {file.name}: {report}")
 
@@ -156,7 +155,7 @@ def copy_own(name, archive, own_copy, stage):
                 found[file.fetched] = path
         for file, path in found.items():
             shutil.copyfile(own_copy / path, stage / file)
-        names = {part_of(source, own_copy).stem for source in archive.sources}
+        names = {archive_of(source) for source in archive.sources}
         archives = [own_copy / path for path in choose_outermost(inside, names).values()]
     for path in archives:
         here = {path.name for path in stage.iterdir()}
@@ -174,11 +173,11 @@ def compare_files(name, paths):
     """
     for file, path in paths.items():
         if path.exists():
-            report, rows_right, first_right = compare(path, file, REGISTRY[name].kind)
-            if rows_right and not first_right:
+            report, problem = compare(path, file, REGISTRY[name].kind)
+            if problem == "first":
                 raise UserError(f"{path}: {report}; this is a translation or another data set: "
                                 "replace it with the original")
-            print(f"{name}: {file.name}: {report}{'' if rows_right else ' (taken as it is)'}")
+            print(f"{name}: {file.name}: {report}{' (taken as it is)' if problem else ''}")
 
 
 @contextmanager
@@ -245,8 +244,6 @@ def main(argv=None):
             errors.append(error)
         except OSError as error:
             errors.append(f"{name}: {error}; make room, or choose another folder with --data")
-        except ImportError as error:
-            raise UserError(f"{error}; {INSTALL}") from None
     for error in errors[:-1]:                                 # a line for each data set
         print(f"error: {UserError(error)}", file=sys.stderr)
     if errors:

@@ -28,16 +28,13 @@ from convsim_mini.common.show import table
 from convsim_mini.config import TextConfig
 from convsim_mini.data.prepare import load_corpus
 from convsim_mini.fast.host import number_of_cores
-from data_scripts import INSTALL
+from data_scripts import libraries
 from data_scripts.tasks import cluster, run_tasks
 
-try:
+with libraries():
     import duckdb
     from data_scripts.buckets import join_bucket, parse_dump
     from data_scripts.comments import REASONS, DumpLines, read_comment
-    missing = None
-except ModuleNotFoundError as error:
-    missing = error.name
 
 FORMAT = 2
 WORK = f"{OURS}.work"                        # a folder in DIR
@@ -61,8 +58,6 @@ def main(arguments=None):
     parser.add_argument("--scheduler", metavar="ADDRESS",
                         help="run on the dask cluster with this scheduler instead")
     options = parser.parse_args(arguments)
-    if missing:
-        raise UserError(f"it needs {missing}; {INSTALL}")
     prepare_pairs(options.inputs, Path(os.path.realpath(options.out)), options.workers,
                   options.scheduler)
 

@@ -8,8 +8,8 @@ from zipfile import ZipFile
 
 from tqdm import tqdm
 
-from convsim_mini.common.cli import UserError, user_errors
-from data_scripts import INSTALL
+from convsim_mini.common.cli import UserError
+from data_scripts import libraries
 
 ATTEMPTS = 5         # of a cluster at a task that kills its worker
 PATIENCE = "30s"     # for a scheduler's answer
@@ -35,7 +35,7 @@ def cluster(address):
 
     They are sent this repository's packages, so they need only the libraries.
     """
-    with user_errors("--scheduler: needs dask", INSTALL, ImportError):
+    with libraries():
         from distributed import Client, KilledWorker          # takes a second
     try:
         client = Client(address, timeout=PATIENCE)

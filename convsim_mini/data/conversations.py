@@ -40,10 +40,7 @@ NOTHING = Message()    # a message that is not there
 
 
 def messages_of(records, columns, malformed):
-    """Yield the Messages in the records of a table.
-
-    columns: from `layout_of`; malformed: a list that such records are added to, as in formats.py
-    """
+    """Yield the Messages in records. columns: of `layout_of`; malformed: a list for such records"""
     for number, row in records:
         try:
             if isinstance(row, ValueError):

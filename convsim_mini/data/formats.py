@@ -1,4 +1,4 @@
-"""Files and in-memory tables → rows, which are dicts: column → value.
+"""Files → rows, which are dicts: column → value.
 
 A file gives records, (number, row); a malformed row is replaced by a ValueError that says what is
 wrong. To add a format, write a function here and enter it in FORMATS.
@@ -6,24 +6,20 @@ wrong. To add a format, write a function here and enter it in FORMATS.
 
 import csv
 import re
-from collections import Counter
-from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from itertools import chain, dropwhile, islice, pairwise, takewhile, zip_longest
-from math import inf
 from pathlib import Path
 
 from ..common.cli import UserError, python_m, say, user_errors
 from ..common.lines import LONGEST_LINE, SUFFIXES, parse_object, read_lines, read_object, text_lines
-from .layouts import FIELDS, Reading, is_header
+from .layouts import FIELDS, Reading, by_names
+from .tables import names_of_columns, row_of, rows_of_table
 
-INVISIBLE = re.compile("[\0\u200b-\u200f\u2060\ufeff]")    # in names of columns
 # what R, SQL, Excel … write into empty cells of tables with a header; elsewhere "NA" may be a text
 EMPTY = {"NA", "NULL", "null", "NaN", "nan", "<NA>", "\\N", "#N/A"}
 ABOVE_HEADER = re.compile(r'(?i)[ ,;|\r]*|"?sep=.*')    # blank lines, Excel's delimiter
 LINES_AHEAD = 100    # that a cell of a .tsv may span
-MOST_COLUMNS = 10_000
 
 
 def default_corpus():
@@ -47,8 +43,7 @@ def kind_of(path):
 
 
 def read_file(path, progress=None, reading=Reading()):
-    """A file's records, if its kind is in FORMATS. progress: as in `read_lines`. Raises UserError.
-    """
+    """A file's records. progress: as in `read_lines`. Raises UserError, also for other kinds."""
     kind = kind_of(path)
     is_default = kind == ".json" and Path(path) == default_corpus()
     read = _read_chitchat if is_default else FORMATS.get(kind)
@@ -72,7 +67,8 @@ def read_tsv(path, progress=None, reading=Reading()):
     lines = _lines_of_table(path, progress, reading)
     first = next(lines, "")
     lines, header = chain([first], lines), first.split("\t")
-    if is_header(header, reading):
+    known = reading.columns or {*header} & {*reading.known}
+    if known or by_names([dict.fromkeys(header)])[0]:
         return _rows_below(path, _cells_of_tsv(lines))
     if all(len(cell.split()) < 4 for cell in header):
         say(f"{path}: line 1 is read as a pair, {header}; if it names columns, give --columns")
@@ -133,9 +129,9 @@ def _cells_of_tsv(lines):
     while ahead:
         cells, taken = ahead[0].split("\t") if ahead[0] else [], 1
         if '"' in ahead[0]:
-            # if this line has all the cells of a row, the next that has them begins another row
-            fewest = columns if len(cells) >= columns else inf
-            more = takewhile(lambda line: line.count("\t") + 1 < fewest, ahead[1:])
+            more = ahead[1:]
+            if len(cells) >= columns:                         # then the next such line is a row
+                more = takewhile(lambda line: line.count("\t") + 1 < columns, more)
             table = csv.reader((f"{line}\n" for line in chain(ahead[:1], more)), "excel-tab",
                                strict=True)
             with suppress(csv.Error):                         # a mark may be left open
@@ -155,7 +151,7 @@ def read_jsonl(path, progress=None, reading=Reading()):
             try:
                 is_list = line.lstrip().startswith("[")
                 row = parse_object(f'{{"pair": {line}}}' if is_list else line)
-                yield number, _row(row["pair"]) if is_list else row
+                yield number, row_of(row["pair"]) if is_list else row
             except (ValueError, UserError) as error:
                 yield number, ValueError(error)
 
@@ -188,60 +184,3 @@ FORMATS = {".tsv": read_tsv, ".csv": read_csv, ".jsonl": read_jsonl, ".ndjson": 
 EXPECTED = (f"pairs: a table with named columns ({', '.join(FORMATS)}; JSON: an object per "
             "line; plain, .gz or .zst), or lines of input TAB response in a .tsv; for chat "
             "exports: python -m data_scripts.chats")
-
-
-# ---------------------------------------------------------------- tables in memory
-
-def rows_of_table(table):
-    """The rows of a table, as an iterable of dicts.
-
-    table: from pandas, polars or arrow, or an iterable of dicts, named tuples or (input, response)
-    pairs, such as a Hugging Face Dataset or NumPy rows. Raises UserError for other rows.
-    """
-    if isinstance(table, Mapping) or hasattr(table, "collect") or (
-            getattr(getattr(table, "dtype", None), "names", None)):         # NumPy's records
-        raise UserError(f"a {type(table).__name__} has no rows; give one of its tables, such "
-                        'as ["train"], or make one, with pandas.DataFrame(…) or .collect()')
-    if hasattr(table, "itertuples"):                          # pandas
-        names = names_of_columns("the table", table.columns)
-        table = table.astype(object).where(table.notna(), None)
-        return (dict(zip(names, map(_plain, row))) for row in table.itertuples(False, None))
-    if hasattr(table, "with_format"):                         # a Hugging Face Dataset, whose rows
-        return map(_row, table.with_format(None))             # may be tables in other formats
-    if hasattr(table, "to_pylist"):                           # arrow, which knows pandas's index
-        names = names_of_columns("the table", table.schema.names)
-        own = [k for k, name in enumerate(names) if name and name[:14] != "__index_level_"]
-        return table.rename_columns(names).select(own).to_pylist()
-    if hasattr(table, "to_dicts"):                            # polars
-        return table.to_dicts()
-    with user_errors(f"a {type(table).__name__} has no rows",
-                     "give pairs, a table or a file's name", TypeError):
-        return map(_row, iter(table))
-
-
-def _row(row):
-    row = row._asdict() if hasattr(row, "_asdict") else _plain(row)
-    if isinstance(row, Mapping):
-        return {str(name): _plain(value) for name, value in row.items()}
-    if isinstance(row, (list, tuple)) and len(row) == 2:
-        return dict(zip(FIELDS, row))
-    raise UserError(f"a row is {str(row):.60}; expected (message, reply), or a dict of columns")
-
-
-def _plain(value):
-    """A NumPy value as a Python value; any other value as it is."""
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-def names_of_columns(table, header):
-    """The names in a header, stripped; only the first of several that are equal.
-
-    table: the table's name. Raises UserError for too many names.
-    """
-    if len(header) > MOST_COLUMNS:
-        raise UserError(f"{table}: has {len(header):,} columns, expected at most {MOST_COLUMNS:,}; "
-                        "keep only the columns that hold the texts")
-    names = [" ".join(INVISIBLE.sub("", str(name)).split()) for name in header]
-    if twice := [name for name, times in Counter(names).items() if name and times > 1]:
-        say(f"{table}: several columns are called {', '.join(twice)}; the first is read")
-    return [name if names.index(name) == place else "" for place, name in enumerate(names)]

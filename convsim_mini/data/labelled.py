@@ -23,7 +23,7 @@ class DataSet(NamedTuple):
     needed: Collection = ()      # the names without which the others are useless
 
 
-def find(sets, data):
+def find_files(sets, data):
     """The files of some DataSets in the folder `data`: set's name → file's name → path.
 
     A set's files come from the first folder, `data` or one `below` it, with any of them and all
@@ -77,7 +77,7 @@ def rows_of(path, row, records):
 
 # ---------------------------------------------------------------- SNLI (Bowman et al. 2015)
 
-class Row(msgspec.Struct):
+class SnliRow(msgspec.Struct):
     """gold_label (entailment, neutral, contradiction or -), sentence1 and sentence2, as texts"""
 
     gold_label: Literal[*LABELS, "-"]    # "-": the annotators did not agree
@@ -101,12 +101,12 @@ def find_snli(folder, splits, all_needed=False):
     """
     files = {f"snli_1.0_{split}.jsonl": split for split in splits}
     data_set = DataSet("SNLI", files, ("snli_1.0",), files if all_needed else ())
-    return {files[name]: path for name, path in find([data_set], folder)["SNLI"].items()}
+    return {files[name]: path for name, path in find_files([data_set], folder)["SNLI"].items()}
 
 
 def read_snli(path):
     """An official file as an Snli. Raises a UserError that names the line of a mistake."""
-    rows = [*rows_of(path, Row, read_jsonl(path))]
+    rows = [*rows_of(path, SnliRow, read_jsonl(path))]
     kept = [row for row in rows
             if row.gold_label != "-" and row.sentence1.strip() and row.sentence2.strip()]
     if not kept:

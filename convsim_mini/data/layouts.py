@@ -40,13 +40,12 @@ def layout_of(name, rows, reading):
     standard error. Raises UserError for columns that are missing or unknown.
     """
     names = dict.fromkeys(chain.from_iterable(rows))
-    one_wanted = bool(reading.side)
     given = reading.columns or (reading.known if {*reading.known} <= names.keys() else ())
     layout, columns = (PAIRS, dict(zip(FIELDS, given))) if given else by_names(rows)
-    if not layout and one_wanted and len(names) == 1:
+    if not layout and reading.side and len(names) == 1:
         layout, columns = PAIRS, {"input": [*names][0]}
     has = "it has " + ", ".join(name or '""' for name in names)
-    advice = NAME_ONE if one_wanted else NAME_TWO
+    advice = NAME_ONE if reading.side else NAME_TWO
     if not columns:
         raise UserError(f"{name}: its column names do not show where input and response are; "
                         f"{has} (the first line of a .csv must name them); {advice}; {OF_LOGS}")
@@ -57,12 +56,6 @@ def layout_of(name, rows, reading):
         of = ", ".join(f'{what} = "{column}"' for what, column in columns.items())
         say(f"{name}: {layout} ({of})")
     return layout, columns
-
-
-def is_header(cells, reading):
-    """Whether the first line of a table without a rule for it names the columns."""
-    known = reading.columns or {*cells} & {*reading.known}
-    return bool(known or by_names([dict.fromkeys(cells)])[0])
 
 
 def by_names(rows):

@@ -1,21 +1,20 @@
-"""Pairs from people's own files and tables, and the paper's filters (Yang et al. 2018, §3)."""
+"""Pairs from people's own files and tables."""
 
 import json
 import re
-import string
 from collections import Counter
 from collections.abc import Iterator, Sized
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-import regex
-
 from ..common.cli import UserError, say
 from ..common.lines import chunked
 from .conversations import adjacent_turns, in_order, messages_of, replies
-from .formats import EXPECTED, read_file, rows_of_table
+from .filters import removed_by
+from .formats import EXPECTED, read_file
 from .layouts import FIELDS, PAIRS, REPLIES, Reading, layout_of
+from .tables import rows_of_table
 from .texts import MISSING, misread, text_of, warn_if_misread
 
 CHUNK = 5_000      # records in a Chunk
@@ -24,20 +23,9 @@ LOOKED_AT = 100    # records that may name a column: a log's first message has n
 AUTHORS = "input_author", "response_author"
 CONVERSATION = "thread", "thread_id", "conversation_id", "dialogue_id", "dialog_id", "link_id"
 IDS = "input_id", "response_id"    # of messages that form a conversation by replies
-LABELS = {"label", "labels", "score", "is_duplicate", "is_correct"}    # columns, maybe of 0 and 1
+LABEL_COLUMNS = {"label", "labels", "score", "is_duplicate", "is_correct"}    # maybe of 0 and 1
 BINARY = {"0": 0, "0.0": 0, "False": 0, "1": 1, "1.0": 1, "True": 1}
 CHAT_AS_JSON = re.compile(r"""\[?\{["'](?:role|content|type|from|value|parts)["']:""")
-ASCII_LETTERS = string.ascii_letters.encode()
-LETTER = regex.compile(r"[\p{L}\p{M}]")    # vowel signs of Hindi and many others are marks
-
-RULES = {    # as --text.filters_off names them
-    "no_text": "no text or, in a log, no thread or no message that it answers",
-    "long": "350 characters or more",
-    "not_alphabetic": "70% or less of the characters other than spaces are letters",
-    "link_or_mention": 'starts with "https", "/r/" or "@"',
-    "bot": 'the author\'s name contains "bot", or is AutoModerator',    # the latter is ours
-}
-
 
 class Pair(NamedTuple):
     """One input and its response, as written; an author may be None.
@@ -57,31 +45,6 @@ def left_out(pair, off=()):
     for side, text, author in zip(FIELDS, pair[:2], pair[2:4]):
         if rule := removed_by(text, author, off):
             return f"{side}: {rule}"
-    return None
-
-
-def removed_by(text, author=None, off=()):
-    """The rule of the paper's §3 that removes this text (a key of RULES), or None.
-
-    off: rules to skip. The paper does not say what its 70% is a share of; here it is a share of all
-    characters except white space. "no_text" is ours and always applies.
-    """
-    if not text or text.isspace():
-        return "no_text"
-    if len(text) >= 350 and "long" not in off:
-        return "long"
-    if text.isascii():                                        # deleting bytes is much faster
-        letters = len(text) - len(text.encode().translate(None, ASCII_LETTERS))
-    else:
-        letters = len(LETTER.findall(text))
-    marks = sum(map(len, text.split()))
-    if 10 * letters <= 7 * marks and "not_alphabetic" not in off:          # 0.7 is not exact
-        return "not_alphabetic"
-    if text.startswith(("https", "/r/", "@")) and "link_or_mention" not in off:
-        return "link_or_mention"
-    if author and ("bot" in (name := author.lower()) or name == "automoderator") and (
-            "bot" not in off):
-        return "bot"
     return None
 
 
@@ -117,7 +80,7 @@ def read_rows(source, progress=None, reading=Reading()):
             raise UserError(f"{name}: {malformed} of the first {number} rows are malformed, more "
                             f"than 1 in 100 (first: {first}); expected {EXPECTED}")
         labels.update((label, BINARY.get(str(row[label]))) for row in chunk.rows
-                      for label in LABELS & row.keys())
+                      for label in LABEL_COLUMNS & row.keys())
         texts = (text for pair in chunk.pairs for text in pair[:len(fields)])
         misread_texts += filter(misread, texts)
         yield chunk
@@ -193,14 +156,12 @@ def write_pairs(pairs, path, reading=Reading()):
     pairs = [*pairs] if isinstance(pairs, Iterator) else pairs    # such as a folder's glob
     if isinstance(pairs, Sized) and not len(pairs):
         raise UserError("pairs is empty; give 500 pairs or more")
-    several = pairs if isinstance(pairs, (list, tuple)) else [pairs]
-    if not all(isinstance(one, (str, Path)) for one in several):
-        several = [pairs]                                     # rows of a table
+    are_files = isinstance(pairs, (list, tuple)) and all(
+        isinstance(one, (str, Path)) for one in pairs)
     with open(path, "w", encoding="utf-8", newline="\n") as file:
-        for number, source in enumerate(several):
+        for number, source in enumerate(pairs if are_files else [pairs]):
             for chunk in read_rows(source, reading=reading):
-                for pair in chunk.pairs:
-                    row = dict(zip(names, pair))              # files may give ids twice
-                    row[CONVERSATION[0]] = [name and f"{number} {name}"
-                                            for name in pair.conversation]
+                for pair in chunk.pairs:                      # files may give names twice
+                    own = [name and f"{number} {name}" for name in pair.conversation]
+                    row = dict(zip(names, pair._replace(conversation=own)))
                     file.write(f"{json.dumps(row)}\n")

@@ -150,13 +150,13 @@ def append(path, packed, **pairs):
 
     `mapped` opens them, so nothing has to be in memory. A full disk raises an OSError.
     """
-    begin = 0
-    for name, array in {**packed._asdict(), **pairs}.items() if len(packed.ids) else ():
+    if not len(packed.ids):
+        return
+    with open(f"{path}.ids", "ab") as file:
+        before = file.tell() // packed.ids.itemsize           # ids that are there
+    offsets = packed.offsets[min(before, 1):] + before
+    for name, array in {"ids": packed.ids, "offsets": offsets, **pairs}.items():
         with open(f"{path}.{name}", "ab") as file:
-            if name == "ids":
-                begin = file.tell() // array.itemsize
-            if name == "offsets":
-                array = array[min(begin, 1):] + begin
             file.write(np.ascontiguousarray(array))
 
 

@@ -19,14 +19,14 @@ from ..common.show import table
 from ..common.arrays_file import UNREADABLE, load_arrays, save_arrays
 from ..core.batches import Split, share_of
 from ..core.text import Vocabulary
+from .filters import RULES
 from .formats import default_corpus, parts_of
 from .layouts import FIELDS, Reading
-from .pairs import RULES
 from .passes import read_splits, read_texts, word_counts
 from .split import FEWEST, SPLITS, overlap, split_pairs
 from .units import BLOCK, LONG
 
-FORMAT = 18
+FORMAT = 19
 ARRAYS = [f"{split}.{name}" for split in SPLITS for name in Split._fields[:3]]
 
 

@@ -30,7 +30,7 @@ def split_pairs(origins):
 
     So the split of a unit does not depend on other units. But if too few pairs fall to dev or test,
     the units with the lowest hashes, 1 to 3 tenths of the pairs, are test, and the next as many
-    dev. Another corpus may then train on conversations of this test split.
+    dev; of too few, 3 tenths stay. Another corpus may then train on conversations of this test.
     """
     keys, telling = origins.keys, telling_texts(origins)
     units, large = cut_into_blocks(conversations_of(origins, telling))

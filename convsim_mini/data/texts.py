@@ -10,6 +10,7 @@ from numbers import Real
 from ..common.cli import say
 
 MISSING = ("None", "nan", "NaN", "NaT", "<NA>")    # also of floats, Decimals, pandas's times
+COMPACT_DATE = re.compile(r"(\d{8})[T_ ]?(\d{6})?")
 FEW = 5    # misread texts, which may be quotations
 
 
@@ -53,15 +54,22 @@ def _is_part(part):
 
 def time_of(value):
     """The time in a cell, in seconds since 1970: a number, or text as ISO 8601 has it. Or None."""
+    with suppress(ValueError):
+        if compact := COMPACT_DATE.fullmatch(str(value)):     # 20260131 is no number
+            return _seconds("T".join(filter(None, compact.groups())))
     with suppress(TypeError, ValueError, OverflowError):
         time = float(value)
         while 1e11 < time < inf:                              # milliseconds, or even less
             time /= 1_000
         return time if abs(time) < inf else None
     with suppress(ValueError):
-        time = datetime.fromisoformat(str(value))
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        return _seconds(str(value))
     return None
+
+
+def _seconds(date):
+    time = datetime.fromisoformat(date)
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def misread(text):

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..common.cli import UserError, user_errors
 from ..core.ranking import settled
-from ..data.labelled import DataSet, find as find_files
+from ..data.labelled import DataSet, find_files
 from ..inference.tfidf import document_frequency, tfidf, vocabulary_of
 from . import BUILT_IN
 from .baselines import cosines, pair_baselines, with_words

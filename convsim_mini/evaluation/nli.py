@@ -1,5 +1,4 @@
-"""Natural language inference: does one sentence follow from another? (the paper's §4.2, Table 2)
-"""
+"""Natural language inference: does one sentence follow from another? (the paper's Table 2)"""
 
 import numpy as np
 

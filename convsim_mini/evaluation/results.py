@@ -137,8 +137,7 @@ def show(*ones, table=table):
 
 
 def rows_of(ones):
-    """Row → metric → figure: each run's own rows, then the baselines, of which equal ones are one.
-    """
+    """Row → metric → figure: each run's own rows, then the baselines, equal ones once."""
     rows, baselines = {}, {}
     for one in ones:
         for row, figures in one.figures.items():

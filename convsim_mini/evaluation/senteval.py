@@ -20,7 +20,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ..common.cli import UserError, progress, python_m, user_errors
-from ..data.labelled import DataSet, find as find_files, lines_of
+from ..data.labelled import DataSet, find_files, lines_of
 from .metrics import difference, per_cent, without_interval
 
 FOLDERS = "downstream", "senteval/downstream"    # as SentEval's own script fills them

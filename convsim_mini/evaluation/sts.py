@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 
 from ..common.cli import UserError
-from ..data.labelled import DataSet, find as find_files, lines_of, rows_of
+from ..data.labelled import DataSet, find_files, lines_of, rows_of
 from ..core.layers import l2_normalize_forward
 from ..core.ranking import settled
 from ..inference.sentence_encoder import encoder_of

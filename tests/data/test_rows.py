@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from convsim_mini.common.cli import UserError
 from convsim_mini.common.lines import zstd
 from convsim_mini.data import formats
-from convsim_mini.data.pairs import (
-    CHUNK, RULES, Pair, left_out, pair_of, read_rows, removed_by)
+from convsim_mini.data.filters import RULES, removed_by
+from convsim_mini.data.pairs import CHUNK, Pair, left_out, pair_of, read_rows
 from convsim_mini.data.formats import default_corpus
 from convsim_mini.data.layouts import Reading
-from convsim_mini.data.texts import text_of, texts_of
+from convsim_mini.data.texts import text_of, texts_of, time_of
 
 from pair_files import read, written
 
@@ -109,6 +109,11 @@ def test_what_a_text_is(value, text):
             [*texts_of(["a", value])]
     else:
         assert text_of(value) == text
+
+
+def test_a_compact_date_is_no_number_of_seconds():
+    assert [*map(time_of, ("20240312", 20240312, "2024-03-12"))] == [1_710_201_600] * 3
+    assert time_of("19700101") == 0 and time_of("12345678") == 12_345_678    # there is no month 56
 
 
 # ---------------------------------------------------------------- plain files

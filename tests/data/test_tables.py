@@ -128,9 +128,13 @@ TIMES = ["2026-01-02 10:00", "2026-01-02T10:01:00Z", None, "2026-01-02 10:02:00+
          "2026-01-03 10:02:00", "2026-01-04 10:02:01"]
 
 
+COMPACT = ["20260102T100000", "20260102100100", "", 20260102100200, "20260103_100200",
+           "20260104 100201"]
+
+
 @pytest.mark.parametrize("times", [TIMES, [1_767_348_000, "1767348060", "", 1_767_348_120_000.0,
                                            1_767_434_520, 1_767_520_921],
-                                   [*TIMES[:2], 10**400, *TIMES[3:]]])
+                                   [*TIMES[:2], 10**400, *TIMES[3:]], COMPACT])
 def test_a_log_is_read_in_order_of_time_and_long_silence_is_no_answer(times, tmp_path, capsys):
     rows = [{"thread": "t", "text": f"{k}", "created_at": time} for k, time in enumerate(times)]
     expected = [Pair(f"{k}", f"{k + 1}") for k in range(4)]   # the last one is a second too late

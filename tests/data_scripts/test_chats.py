@@ -6,7 +6,8 @@ import pytest
 
 from convsim_mini.common.cli import UserError
 from convsim_mini.data.pairs import read_rows
-from data_scripts import chats, chats_of_text
+from data_scripts import chats
+from data_scripts.whatsapp import whatsapp
 
 STAMPS = [    # of WhatsApp in some countries, and on iPhones; # is the minute
     "12/31/23, 9:1#\u202fPM - ", "12/31/23, 9:1#\xa0PM - ", "31/12/2023, 21:1# - ",
@@ -101,7 +102,7 @@ def test_a_name_may_have_a_colon_and_a_picture_a_caption(tmp_path):
     (["1/2/24, 9:10 mañana - ", "1/2/24, 9:10 noche - "], 0)])
 def test_the_times_of_whatsapp(stamps, seconds):
     text = "\n".join(f"{stamp}Ann: hi" for stamp in stamps)
-    first, last = (message.time for message in chats_of_text.whatsapp(text, "a"))
+    first, last = (message.time for message in whatsapp(text, "a"))
     assert last - first == seconds
 
 
@@ -170,6 +171,12 @@ def test_telegram(tmp_path):
                      ("because you know", "ah")]
 
 
+def test_telegram_names_the_author_of_a_signed_post(tmp_path):
+    chat = telegram(("hi", {"from": "Ann"}), ("news", {"from": "The paper", "author": "Bo"}))
+    assert said(write(tmp_path / "result.json", chat), tmp_path) == [
+        ("Ann", "hi"), ("The paper", "news")]
+
+
 def test_whom_messages_of_telegram_answer(tmp_path):
     ann, bo, cy = ({"from": name} for name in ("Ann", "Bo", "Cy"))
     topic = {"type": "service", "action": "topic_created"}
@@ -216,7 +223,9 @@ def test_json_of_other_programs(export, tmp_path):
     rows = [row[1:3] for row in rows_of(write(tmp_path / "a.json", export), tmp_path)]
     assert rows in ([("Ann", "coming?"), ("Bo", "yes")], [("Ann", "coming’?"), ("Bo", "yes")])
     lines = "\n".join(map(json.dumps, [export, {"messages": []}]))
-    assert [row[1:3] for row in rows_of(write(tmp_path / "a.jsonl", lines), tmp_path)] == rows
+    path = write(tmp_path / "folder" / "a.jsonl", lines)
+    for source in (path, path.parent):
+        assert [row[1:3] for row in rows_of(source, tmp_path)] == rows
 
 
 def test_apps_of_slack_are_nobody_and_blocks_have_text(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from convsim_mini.common.cli import UserError
-from convsim_mini.data.labelled import DataSet, find
+from convsim_mini.data.labelled import DataSet, find_files
 from convsim_mini.evaluation import sts
 from convsim_mini.evaluation.metrics import correlation, pearson, spearman
 from convsim_mini.evaluation.results import measured
@@ -90,7 +90,7 @@ def test_files_are_found_in_the_folder_or_below_it_and_else_it_is_said(tmp_path)
         sts.find(tmp_path)
     assert str(tmp_path) in str(error.value)
     with pytest.raises(UserError, match="lacks x.txt; put the files"):    # it has no such folders
-        find([DataSet("X", ["x.txt"])], tmp_path)
+        find_files([DataSet("X", ["x.txt"])], tmp_path)
     folder = tmp_path / "stsbenchmark"
     folder.mkdir()
     (folder / "sts-dev.csv").write_text(ROW)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from convsim_mini import chat as command
-from convsim_mini.data.pairs import removed_by
+from convsim_mini.data.filters import removed_by
 from convsim_mini.inference import replies as module
 from convsim_mini.data.layouts import Reading
 from convsim_mini.inference.index import index_of

@@ -1,4 +1,4 @@
-"""Exports of chats as plain text: WhatsApp, LINE, IRC clients."""
+"""WhatsApp's export of a chat, and what its times mean: each country writes them its own way."""
 
 import re
 from collections import Counter
@@ -8,15 +8,10 @@ from itertools import chain
 import numpy as np
 import regex
 
-from convsim_mini.common.lines import read_lines
 from convsim_mini.data.conversations import Message
 
-# marks of text direction, except U+200E, which iPhones put before their own words; IRC's colours
-INVISIBLE = regex.compile(r"(?V1)[\p{Bidi_Control}\ufeff--\u200e]"
-                          r"|\x03(?:\d\d?(?:,\d\d?)?)?|[\x02\x0f\x11\x16\x1d-\x1f]")
-
-# WhatsApp: a date and a time, as each country writes them, are five or six numbers. The name, if
-# there is one, follows.
+# A date and a time, as each country writes them, are five or six numbers. The name, if there is
+# one, follows.
 STAMP = regex.compile(r"(?m)^\u200e?\[?\u200e?\d+(?:[^\d\n]{1,14}\d+){4,5}?[^\d\n:\],]{0,16}?"
                       r"(?:\]| [-–]|:) (?=(?:(?P<name>[^\n]*?): )?)")
 COPIED = regex.compile(r"\[\d{1,2}:\d\d(?::\d\d)?(?:\s?[ap]\.?m\.?)?, \d", regex.IGNORECASE)
@@ -39,41 +34,6 @@ LATE = regex.compile(r"p\.?\s?m|μ\.?\s?μ|م|下午|午後|傍晚|晚上|오후
 EARLY = regex.compile(r"a\.?\s?m|π\.?\s?μ|ص|上午|午前|凌晨|早上|오전", regex.IGNORECASE)
 NUMBER = re.compile(r"(\d+)")
 DATES = "dmy", "mdy", "ymd"    # orders of day, month and year; of equally good, the first
-
-# LINE: a line with the day, and below it lines of time, name and text; what the app says has no
-# name, or is [Sticker], [Photo] …
-LINE_DAY = r"(?P<day>(?:\w+,\ )?\d+[./]\d+[./]\d+[^\d\n\t]{0,12})$"
-LINE_TIME = r"(?P<time>[^\d\n\t]{0,3}\d?\d:\d\d(?:\ ?[AP]M)?)\t"
-LINE = regex.compile(rf"(?m)^(?:{LINE_DAY}|{LINE_TIME}(?:(?P<name>[^\t\n]*)\t)?)")
-LINE_BEGINS = regex.compile(rf"(?m)^{LINE_DAY}\n{LINE_TIME}")
-LINE_SAID = regex.compile(r"(?s)\[[^\[\]\n]{1,20}\]|☎.*")
-
-# HexChat, irssi … <nick> text; WeeChat, with tabs, where -->, <--, -- and * are not nicks
-IRC = regex.compile(r"""(?x) [^<\t*!]{0,40} \d:\d\d (?: -\d | [^<\t*!-] ){0,12}
-    (?| <[\ @+%&~!]* ([^>]+) > [\ \t] | \t [@+%&~!]? ([^\s<*=-][^\t]*) \t ) (.*)""")
-
-
-def read_text(path):
-    """A file as one text without INVISIBLE. Bytes that are not UTF-8, as in old logs, become �."""
-    lines = (line.decode(errors="replace") for line in read_lines(path))
-    return INVISIBLE.sub("", "\n".join(lines))
-
-
-def read_log(text, thread):
-    """The Messages of a log, by the reader that finds most in its beginning; None: left out."""
-    def number_found(reader):
-        return sum(map(bool, reader(text[:1_000_000], thread)))
-
-    if LINE_BEGINS.search(text[:10_000]):
-        return line(text, thread)
-    return max(irc, whatsapp, key=number_found)(text, thread)
-
-
-def irc(text, thread):
-    """The messages of an IRC client's log; None for every other line."""
-    lines = filter(str.strip, text.split("\n"))
-    return [Message(one[2], thread, one[1]) if one else None for one in map(IRC.match, lines)]
-
 
 def whatsapp(text, thread):
     """The messages of WhatsApp's export (some have several lines); None for its own words."""
@@ -186,23 +146,3 @@ def half_of_day(between):
     """Whether a stamp says "early" or "late", or "". between: as in `form_of`"""
     words = " ".join(between)
     return "late" if LATE.search(words) else "early" if EARLY.search(words) else ""
-
-
-def line(text, thread):
-    """The messages of LINE's export; None for its own words."""
-    stamps, day, found = [*LINE.finditer(text)], "", []
-    ends = [*(stamp.start() for stamp in stamps[1:]), len(text)]
-    for stamp, end in zip(stamps, ends):
-        day = stamp["day"] or day
-        if stamp["time"]:
-            said = text[stamp.end():end].strip()
-            if "\n" in said:                                  # which is put in quotation marks
-                said = said.removeprefix('"').removesuffix('"')
-            app = not stamp["name"] or LINE_SAID.fullmatch(said)
-            found.append((NUMBER.split(f"{day} {stamp['time']}"),
-                          None if app else Message(said, thread, stamp["name"])))
-    times = times_of([parts for parts, _ in found], [len(parts) for parts, _ in found])
-    for (_, message), time in zip(found, times):
-        if message:
-            message.time = time
-        yield message

@@ -39,6 +39,7 @@ def load_arrays(path, advice=RESTORE, only_about=False, mapped=(), check=False):
     if Path(path).exists() and not Path(path).is_file():
         raise UserError(f"{damaged} (it is a folder or a pipe); {advice}")    # which may wait
     with (user_errors(damaged, advice, UNREADABLE),
+          open(path, "rb"),                                   # or safetensors calls all "missing"
           safe_open(path, "np", backend="pread") as file):    # if mapped, it takes memory twice
         crc, _, text = file.metadata()["convsim_mini"].partition(" ")
         about = json.loads(text) | {"checksum": int(crc)}

@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -136,7 +136,9 @@ def python_m(command, *words):
 
     words: names of files and sentences, which are quoted if necessary
     """
-    python = sys.executable.removeprefix(os.getcwd() + os.sep)
+    python = sys.executable
+    with suppress(OSError):                                   # the shell's folder may be gone
+        python = python.removeprefix(os.getcwd() + os.sep)
     return " ".join([shlex.quote(python), "-m", command, *map(shlex.quote, map(str, words))])
 
 

@@ -124,7 +124,7 @@ def code_pages_of(line):
         text = line[begin:begin + 60].decode(code_page, "ignore")
         if text.isprintable():
             found.append(f'--encoding {code_page} ("{text[:12]}")')
-    return ", ".join(found)
+    return ", ".join(found) or "none that we know; is this text?"
 
 
 def chunked(records, number):

@@ -189,9 +189,10 @@ def loss_and_gradients(model, batch, key=(), weight=1.0, others=None):
 
 
 def one_column(sentences):
-    """The sentences, unchanged. Raises TypeError for a table, a dict, bytes, or a single value."""
+    """The sentences, unchanged. Raises TypeError for a table, a dict, bytes, a value, vectors."""
     if isinstance(sentences, (Mapping, bytes)) or hasattr(sentences, "columns") or (
-            not hasattr(sentences, "__iter__")):
+            not hasattr(sentences, "__iter__")) or (
+            isinstance(sentences, np.ndarray) and sentences.dtype.kind == "f"):
         raise TypeError(f"sentences: a {type(sentences).__name__}; expected texts, or one column "
                         "of a table")
     return sentences

@@ -51,6 +51,8 @@ class SentenceEncoder(BiEncoder):
 
     # ---- a step of a scikit-learn pipeline; scikit-learn itself is imported only when it calls
 
+    _sklearn_auto_wrap_output_keys = {"transform"}    # or `set_output` would do nothing
+
     def fit(self, sentences: Any, y: Any = None) -> Self:
         """Called first by scikit-learn; nothing is left to learn. → the encoder itself"""
         if isinstance(sentences, (list, tuple)) and isinstance(next(iter(sentences), ""), tuple):

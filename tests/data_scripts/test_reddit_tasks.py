@@ -233,7 +233,7 @@ def test_other_inputs_do_not_mix_with_what_is_there(tmp_path):
        r"folder with --out$") for out, name in (
            ("RC", "/RC"), ("theirs", "/theirs"), ("/", "^/"), ("loop", "/loop"),
            ("noted", "/noted"), ("listed", "/listed"))),
-    ("RC", [GOOD], ["--out", ""], "^: is not the name of a file or folder"),
+    ("RC", [GOOD], ["--out", ""], "^'': is not the name of a file or folder"),
     *(("RC", [GOOD], ["--out", out], r": cannot be written \(.+\); choose another folder")
       for out in ("RC/x", "loop/x", "n\udcff"))])
 def test_a_mistake_is_one_line_and_leaves_all_as_it_was(

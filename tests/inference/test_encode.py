@@ -61,6 +61,7 @@ def test_an_embedding_does_not_depend_on_its_batch(encoder, sentences, random):
     (["a", {"a": 1}], "sentence 1: dict {'a': 1} is not text; expected a str or a number"),
     ([b"a"], "sentence 0: bytes b'a' is"), (None, "NoneType; expected texts"), (7, "int; ex"),
     (b"bytes", "bytes; expected texts"), ({"text": ["a"]}, "dict; expected texts"),
+    (np.zeros(16, np.float32), "ndarray; expected texts"),
     (UserDict(text=["a"]), "column of a table"), (SimpleNamespace(columns=["text"]), "of a table")])
 def test_what_is_no_string_is_refused_by_name(encoder, sentences, said):
     with pytest.raises(TypeError, match=said):
@@ -111,7 +112,10 @@ def test_an_encoder_is_any_step_of_scikit_learns(encoder):
     names = [f"sentenceencoder__meaning{k}" for k in range(16)]
     assert [*frame.columns] == [*names, "passthrough__votes"]
     np.testing.assert_array_equal(frame.to_numpy(np.float32)[:, :16], expected)
-    assert isinstance(encoder.transform(texts), np.ndarray)    # the pipeline has its own copy
+    own = make_pipeline(encoder).set_output(transform="pandas").fit_transform(texts)
+    assert [*own.columns] == [f"meaning{k}" for k in range(16)]
+    np.testing.assert_array_equal(own.to_numpy(), expected)
+    assert isinstance(encoder.set_output(transform="default").transform(texts), np.ndarray)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "index", "exported"])

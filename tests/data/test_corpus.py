@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from convsim_mini.common.arrays_file import load_arrays
 from convsim_mini.common.cli import UserError
 from convsim_mini.config import TextConfig
 from convsim_mini.data import pairs as pairs_module
@@ -68,12 +67,11 @@ def prepared(write_tsv, text_config, tmp_path):
 
 
 @pytest.fixture
-def cache_copy(cache_folder, corpus, tmp_path):
-    """A copy of the cache that a test may damage: the folder and the file of its only corpus."""
-    (path,) = [path for path in cache_folder.iterdir()    # other tests' corpora are there too
-               if load_arrays(path, only_about=True)[1]["checksum"] == corpus.checksum]
-    (tmp_path / "cache").mkdir()
-    return tmp_path / "cache", Path(shutil.copy(path, tmp_path / "cache"))
+def own_cache(pair_file, text_config, tmp_path):
+    """A cache that a test may damage: the folder and the file of its only corpus."""
+    load_corpus([pair_file], text_config, tmp_path / "cache")
+    (path,) = (tmp_path / "cache").iterdir()
+    return path.parent, path
 
 
 def split_of(pairs):
@@ -170,8 +168,8 @@ def test_a_share_of_the_pairs_is_part_of_a_larger_share(corpus):
 
 # ---------------------------------------------------------------- cache
 
-def test_a_second_load_reads_the_cache(corpus, pair_file, text_config, cache_copy):
-    cache, file = cache_copy
+def test_a_second_load_reads_the_cache(corpus, pair_file, text_config, own_cache):
+    cache, file = own_cache
     before = file.stat().st_mtime_ns
     again = load_corpus([pair_file], text_config, cache)
     assert_equal_corpora(again, corpus)
@@ -184,9 +182,9 @@ def test_a_second_load_reads_the_cache(corpus, pair_file, text_config, cache_cop
 @pytest.mark.parametrize("change", [
     lambda data: data[:-8], lambda data: data[:-99] + bytes(99), lambda data: b"[]",
     lambda data: data.replace(b'read\\": ', b'read\\": 1')])
-def test_a_damaged_cache_is_told_and_built_again(corpus, pair_file, text_config, cache_copy, capsys,
+def test_a_damaged_cache_is_told_and_built_again(corpus, pair_file, text_config, own_cache, capsys,
                                                  change):
-    cache, file = cache_copy
+    cache, file = own_cache
     before = file.read_bytes()
     file.write_bytes(change(before))
     assert file.read_bytes() != before
@@ -200,8 +198,8 @@ def test_a_damaged_cache_is_told_and_built_again(corpus, pair_file, text_config,
 
 
 def test_another_of_our_files_in_the_cache_is_told_and_replaced(
-        corpus, pair_file, text_config, cache_copy, trained, capsys):
-    cache, file = cache_copy
+        corpus, pair_file, text_config, own_cache, trained, capsys):
+    cache, file = own_cache
     shutil.copy(trained[0] / "model.safetensors", file)
     assert_equal_corpora(load_corpus([pair_file], text_config, cache), corpus)
     assert capsys.readouterr().err.startswith(f"{file}: is not a prepared corpus (")

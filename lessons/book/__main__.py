@@ -88,10 +88,7 @@ def run(path, folder, clients):
 
 
 def names_in(folder):
-    """What is below a folder: each file as "CHECKSUM NAME"; "NAME/" is no file.
-
-    But for MADE, and for the unfinished work of a command that was killed.
-    """
+    """What is below a folder but for MADE and unfinished work: "CHECKSUM NAME"; "NAME/": no file"""
     return {f"{crc32(path.read_bytes()):08x} {path.relative_to(folder).as_posix()}"
             if path.is_file() and not path.is_symlink() else f"{path.relative_to(folder)}/"
             for path in folder.rglob("*")
@@ -232,10 +229,7 @@ def put_in_place(new, out):
     out.mkdir(parents=True, exist_ok=True)
     names, made = names_in(new), made_in(out)
     write_text(out / MADE, "\n".join(names | made))
-    for name in names:
-        if name.endswith("/"):
-            continue
-        name = name.partition(" ")[2]
+    for name in (name.partition(" ")[2] for name in names if not name.endswith("/")):
         (out / name).parent.mkdir(exist_ok=True)
         if (out / name).exists():                             # it keeps its mode and owner
             shutil.copymode(out / name, new / name)

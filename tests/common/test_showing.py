@@ -129,11 +129,8 @@ def test_a_signal_cleans_up_even_if_it_comes_twice(number):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_signal_that_python_loses_in_a_weak_reference_still_counts():
-    class Anything:
-        pass
-
     with pytest.raises(SystemExit) as left, errors_in_one_line():
-        one = Anything()
+        one = {1}
         reference = weakref.ref(one, lambda _: signal.raise_signal(signal.SIGTERM))
         del one
         assert reference() is None                            # we go on

@@ -16,7 +16,6 @@ from convsim_mini.training.run import load_run, save_tuned
 
 from conftest import command
 from numpy_alone import with_numpy_alone
-from rounding import rounding
 
 SENTENCES = ["fudazi vobamu setodi", "How old are you?", "", "don't “quote” 1,000.50 \U0001f600",
              "it 's -lrb- done -rrb- https://a.b/c", "tufome", "fudazi vobamu setodi " * 30]
@@ -129,9 +128,8 @@ def test_a_transformer_with_numpy_alone_gives_the_vectors_of_the_run(
     encoder = in_16_bits(run)
     many = ["fudazi vobamu setodi tufome a"] * 1_000 + SENTENCES    # more words than go at once
     vectors = with_numpy_alone(folder, many, tmp_path)
-    error = rounding(encoder, many)
-    assert error < 1e-3 and vectors.dtype == np.float32
-    np.testing.assert_allclose(vectors, encoder.encode(many), rtol=0, atol=error)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, encoder.encode(many), rtol=0, atol=1e-3)
     card = (folder / "README.md").read_text()
     assert "It is a Transformer\ntrained by `convsim_mini`" in card and "{" not in card
 

@@ -147,12 +147,10 @@ def test_an_index_of_a_table_is_searched(trained):
     other.identity = {**other.identity, "weights": 0}
     with pytest.raises(ValueError, match="another run made the index"):
         other.search(index, "you?")
-    with pytest.raises(TypeError, match="expected an Index"):
-        encoder.search("you?", index)
-    with pytest.raises(UserError, match="top '3': expected a whole number"):
-        encoder.search(index, "you?", k="3")
-    with pytest.raises(UserError, match="words '1': expected a finite weight"):
-        encoder.search(index, "you?", words="1")
+    for told, mistake in {"expected an Index": ("you?", index), "top '3': ex": (index, "a", "3"),
+                          "words '1': expected": (index, "a", 1, "1")}.items():
+        with pytest.raises((TypeError, UserError), match=told):
+            encoder.search(*mistake)
     with pytest.raises(TypeError, match="already trained"):
         encoder.fit([("a", "b")])
     assert encoder.index(pandas.DataFrame({0: ["one", "two"]})).texts == ["one", "two"]

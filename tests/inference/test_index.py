@@ -274,11 +274,10 @@ def test_a_file_of_an_index_that_is_changed_is_refused(encoder, tmp_path):
     for name in ("vectors", "begins"):                        # of one row less
         arrays_file.save_arrays(tmp_path / FILE, arrays | {name: arrays[name][1:]}, about)
         refused()
-    whole_numbers = {"vectors": arrays["vectors"].view(np.int32)}
-    arrays_file.save_arrays(tmp_path / FILE, arrays | whole_numbers, about)
+    whole = arrays | {"vectors": arrays["vectors"].view(np.int32)}
+    arrays_file.save_arrays(tmp_path / FILE, whole, about)
     refused()
-    damaged = {"rows": arrays["rows"] * 0}                    # which a search maps, unchecked
-    arrays_file.save_arrays(tmp_path / FILE, arrays | damaged, about)
+    arrays_file.save_arrays(tmp_path / FILE, arrays | {"rows": arrays["rows"] * 0}, about)
     with pytest.raises(UserError, match="row 1 of the index is damaged .*; make another"):
         open_index(tmp_path, encoder).search(["one"])
     (tmp_path / FILE).unlink()

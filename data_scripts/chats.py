@@ -104,7 +104,7 @@ def read_log(text, thread):
 
 def tidy(message):
     """The Message with single blanks instead of other white space."""
-    message.speaker = " ".join((message.speaker or "").replace("\u200e", "").split())
+    message.speaker = " ".join(str(message.speaker or "").replace("\u200e", "").split())
     message.text = " ".join((message.text or "").replace("\u200e", "").split())
     return message
 

@@ -1,4 +1,4 @@
-"""Text in, batches of packed ids out.
+"""Text in, splits of packed ids out.
 
 Words become ids, pairs of sentences become splits. Read prepare.py, and split.py for which split a
 pair belongs to. The rest turns people's own data into pairs. Each file uses those above it:

@@ -15,7 +15,7 @@ from .filters import removed_by
 from .formats import EXPECTED, read_file
 from .layouts import FIELDS, PAIRS, REPLIES, Reading, layout_of
 from .tables import rows_of_table
-from .texts import MISSING, misread, text_of, warn_if_misread
+from .texts import MISSING, id_of, misread, text_of, time_of, warn_if_misread
 
 CHUNK = 5_000      # records in a Chunk
 LOOKED_AT = 100    # records that may name a column: a log's first message has no reply_to
@@ -123,6 +123,10 @@ def _open_source(source, progress, reading):
     malformed = []                                            # filled while pairs are read
     messages = messages_of(records, columns, malformed)
     if "time" in columns:
+        times = [time for row in rows if (time := row.get(columns["time"])) not in (None, "")]
+        if times and all(time_of(time) is None for time in times):
+            say(f'{name}: "{times[0]}" is not read as a time, so the rows stay in their order; '
+                "expected ISO 8601 or seconds since 1970")
         messages = in_order(messages, name)
     pairs = replies(name, messages) if layout == REPLIES else adjacent_turns(messages)
     return name, FIELDS, chain(enumerate(pairs, start=1), malformed)
@@ -142,11 +146,12 @@ def pair_of(row, fields=FIELDS):
 def conversation_of(row):
     """The names that say to which conversation a row's pair belongs, as in Pair."""
     for column in CONVERSATION:
-        if isinstance(name := row.get(column), list):         # as `write_pairs` writes it
-            return tuple(map(str, name))
+        name = row.get(column)
+        if isinstance(name, list) and [*map(type, name)] == [str, str]:    # by `write_pairs`
+            return tuple(name)
         if str(name) not in ("", *MISSING):
             return str(name), str(name)
-    message, reply = ("" if str(row.get(column)) in MISSING else str(row[column]) for column in IDS)
+    message, reply = (id_of(row.get(column)) for column in IDS)
     return message, message and (reply or message)
 
 

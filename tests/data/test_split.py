@@ -184,8 +184,8 @@ def test_a_pairs_table_names_its_conversations(text_config, tmp_path):
     rng = np.random.default_rng(10)
     some = threads(rng)
     for columns in (lambda k, i: {"conversation_id": float(k)}, lambda k, i: {"link_id": f"t3_{k}"},
-                    lambda k, i: {"link_id": "", "input_id": f"{k}-{i}",
-                                  "response_id": f"{k}-{i + 1}"}):
+                    lambda k, i: {"link_id": "", "input_id": 99 * k + i,    # pandas writes 1.0
+                                  "response_id": 99.0 * k + i + 1}):
         rows = [{"input": one, "response": other, **columns(k, i)} for k, texts in enumerate(some)
                 for i, (one, other) in enumerate(zip(texts, texts[1:]))]
         (part,) = read_rows(write(tmp_path / "a.jsonl", rows))
@@ -194,9 +194,10 @@ def test_a_pairs_table_names_its_conversations(text_config, tmp_path):
         number = [k for k, texts in enumerate(some) for _ in texts[1:]]
         assert len({*zip(number, units.tolist())}) == len({*units.tolist()}) == len({*number})
     rows = [{"input": "a", "response": "b", "thread": None},
-            {"input": "a", "response": "b", "thread": float("nan")}]
+            {"input": "a", "response": "b", "thread": float("nan")},
+            {"input": "a", "response": "b", "thread": ["c"]}]
     (part,) = read_rows(rows)
-    assert [pair.conversation for pair in part.pairs] == [("", "")] * 2
+    assert [pair.conversation for pair in part.pairs] == [("", ""), ("", ""), ("['c']", "['c']")]
 
 
 def test_few_pairs_go_to_dev_and_test_in_tenths():

@@ -146,6 +146,8 @@ def test_a_log_is_read_in_order_of_time_and_long_silence_is_no_answer(times, tmp
     assert read(path) == [Pair("0", "1"), Pair("1", "3"), Pair("3", "4")]
     assert f"{path}: its last message is the oldest; it is read from the end" in (
         capsys.readouterr().err)
+    read(written(path, [row | {"created_at": "01/03/2026"} for row in rows]))
+    assert f'{path}: "01/03/2026" is not read as a time, so the rows' in capsys.readouterr().err
     rows = [{"messages": [{"role": str(k % 2), "timestamp": times[k], "content": str(k)}
                           for k in (3, 1, 0)]}]
     assert [pair[:2] for pair in read(written(path, rows))] == [("0", "1 3")]

@@ -134,9 +134,9 @@ def without_copies(index, rows, key):
             return (id_of(row.get(key)) if key else "") or content_of(row)
 
     last = {}
-    for row in rows:
+    for number, row in enumerate(rows, start=1):
         if key is not None and key not in row:
-            raise UserError(f'--key {key}: is not a column; the columns are {", ".join(row)}')
+            raise UserError(f'--key {key}: is not a column of row {number}, but {", ".join(row)}')
         last[name_of(row)] = row
     places, changed = {}, set()
     for place in range(len(index)):

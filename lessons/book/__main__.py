@@ -101,6 +101,13 @@ def made_in(folder):
     return {*path.read_text("utf-8", "replace").split("\n")} if path.exists() else set()
 
 
+def is_book(folder):
+    """Whether a folder holds a book that nobody has changed, or nothing but unfinished work."""
+    if all(path.name.startswith(OURS) for path in folder.iterdir()):
+        return True
+    return (folder / MADE).is_file() and names_in(folder) <= made_in(folder)
+
+
 def write_book(folder, lessons, notebooks):
     """All pages, figures and the style into a folder."""
     template = Template((HERE / "page.html").read_text(encoding="utf-8"))
@@ -199,7 +206,7 @@ def make_book(lessons, out):
     """
     advice = "choose another folder with --out"
     with user_errors(f"{out}: cannot be written", advice):
-        out = check_folder(out, advice, lambda folder: names_in(folder) <= made_in(folder))
+        out = check_folder(out, advice, is_book)
     # in the folder itself, as it may be a mount
     with (user_errors(f"{out}: cannot be written", advice),
           workplace(out if out.is_dir() else out.parent) as beside):

@@ -231,7 +231,7 @@ def test_numbers_that_json_does_not_have_are_null(encoder, tmp_path, said):
     ("--file lists.jsonl --index index --add --key ticket", "--key ticket ([] is a list)"),
     ("hello --add --index index", "--add: needs --file FILE and --index DIR"),
     ("hello --key ticket --index index", "--key: needs --add"),
-    ("--file tickets.csv --index index --add --key= ", "--key : is not a column; the columns are")])
+    ("--file tickets.csv --index index --add --key= ", "--key : is not a column of row 1")])
 def test_what_does_not_fit_an_index_is_named(table, said, capsys, options, told):
     said("--file", "tickets.csv", "--index", "index")
     (table.parent / "lines.txt").write_text("one\n")

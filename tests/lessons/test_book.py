@@ -237,6 +237,8 @@ def test_a_book_takes_the_place_of_a_book_and_of_nothing_else(clone):
         make_book([], clone / "other")
     assert own.read_text().endswith("my note</p>")
     own.write_text(made)
+    with pytest.raises(UserError, match="lessons: already exists"):    # it is not even read
+        make_book([], clone / "lessons")
     for make in (os.mkdir, os.mkfifo, lambda path: path.symlink_to(own),
                  lambda path: path.write_text("a year of work")):
         make(mine := clone / "other" / "mine")
